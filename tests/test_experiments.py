@@ -347,12 +347,17 @@ def test_committed_figures_are_small():
     assert [path.name for path in (DOCS / PICTURES).glob("*.png") if path.stat().st_size > 300_000] == []
 
 
-def test_a_run_reaches_the_pages_with_its_command_machine_time_and_seeds(tmp_path):
+def test_a_run_reaches_the_pages_with_its_command_machine_time_and_seeds_and_their_heads_stay(tmp_path):
     out, docs = tmp_path / "out", tmp_path / "docs"
+    (docs / "results").mkdir(parents=True)
+    for name in ("results.md", "results/tables.md"):
+        (docs / name).write_text("# Title\n\nBy hand.\n\n## A section that no row makes\n", encoding="utf-8")
     rows = [row for seed in (0, 1) for row in some_rows(0.9 + 0.02 * seed, seed, block="fitted")]
     append_rows(out / "table1.jsonl", rows)
     reproduce.write_docs(out, docs, ["table1"])
     page, tables = ((docs / name).read_text(encoding="utf-8") for name in ("results.md", "results/tables.md"))
+    for text in (page, tables):
+        assert text.startswith("# Title\n\nBy hand.\n\n## Table 1") and "no row makes" not in text
     for words in ("reproduce table1 --seeds 2", "seeds: 0, 1", "machine: cpu; 3 s of machine time", "commit: abc"):
         assert words in tables and words not in page
     assert "91.0 ± 12.7" in page and "91.0 ± 12.7" in tables

@@ -300,7 +300,7 @@ def test_the_distances_to_a_goal_travel_as_bytes(session):
 
 
 def test_the_verdict_is_that_of_the_scorecard_and_without_one_it_says_that_plans_were_not_tried(session, folder):
-    section = str(verdict_section(session.model, session.card, session.evaluated))
+    section = str(verdict_section(session))
     assert not session.evaluated and "plan2vec evaluate" in section and "false_edge_share" in session.card
     card = {"embedding_error": 0.4, "plan_validity": 1.0, "loop_closures": 9}
     (folder / "scorecard.json").write_text(json.dumps(card))
@@ -308,7 +308,7 @@ def test_the_verdict_is_that_of_the_scorecard_and_without_one_it_says_that_plans
         known = Session(session.model)
     finally:
         (folder / "scorecard.json").unlink()
-    section = str(verdict_section(known.model, known.card, known.evaluated))
+    section = str(verdict_section(known))
     assert known.card == card and make_verdict(card).sentence in section and "plan2vec evaluate" not in section
     assert "Plan with astar, not greedy." in section and "40.0%" in section and "embedding_error" not in section
 

@@ -75,8 +75,7 @@ class Controller(nn.Module):
     def act(self, frames: np.ndarray, goals: np.ndarray, futile: np.ndarray | None = None) -> np.ndarray:
         """(m, ...), (m, ...) -> (m, a) actions within the recorded range; `futile` (m, choices): choices to avoid."""
         self.eval()
-        device = next(self.parameters()).device
-        numbers = np.arange(len(frames))
+        device, numbers = next(self.parameters()).device, np.arange(len(frames))
         predicted = self(FrameTensors(frames, device)(numbers), FrameTensors(goals, device)(numbers))
         if self.choices is not None:
             if futile is not None:

@@ -180,8 +180,7 @@ class Driver:
     @torch.no_grad()
     def _head_for(self, view: np.ndarray, target: np.ndarray) -> int:
         views = FrameTensors(np.stack((view, target)), next(self.controller.parameters()).device)(np.arange(2))
-        logits = self.controller.eval()(views[:1], views[1:])[0]
-        chance = torch.softmax(logits.double(), 0).cpu().numpy() ** SHARPER
+        chance = torch.softmax(self.controller.eval()(views[:1], views[1:])[0].double(), 0).cpu().numpy() ** SHARPER
         chance[[choice in self.futile for choice in self.choices]] = 0
         if not chance.sum() > 0:
             self.futile.clear()

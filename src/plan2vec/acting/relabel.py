@@ -60,8 +60,7 @@ def require_new(dataset: Path, out: Path) -> None:
 def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None,
                 rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """(n,) rewards of all recorded steps, and (n,) their goals; `plain` (n,): the dataset's own, or None."""
-    start = transitions(sequences.sequence)
-    vectors = model.embed(sequences.frames)
+    start, vectors = transitions(sequences.sequence), model.embed(sequences.frames)
     number = np.full(sequences.num_frames, -1, np.int64)
     if isinstance(goal, str):
         number[:] = choose_goals(sequences.sequence, goal, rng)

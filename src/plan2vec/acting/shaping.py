@@ -9,7 +9,6 @@ otherwise agents would choose between terminal states by their potential (Grzes,
 (truncated) goes on as far as an agent can tell, so Phi stays -scale * D there."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal, get_args
 
 import numpy as np
@@ -29,7 +28,7 @@ class Shaping:
             raise ValueError(f"mode must be {' or '.join(get_args(Mode))}, but is {self.mode!r}")
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount must be above 0 and at most 1, but is {self.discount}")
-        if not (isfinite(self.scale) and self.scale > 0):
+        if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale must be a positive number, but is {self.scale}")
 
     def potential(self, distance: ArrayLike, terminal: ArrayLike = False) -> np.ndarray:

@@ -13,16 +13,10 @@ from plan2vec.bench import explorer_speed, fit_speed, peers, recording_scores, s
 from plan2vec.bench.measuring import PREFIX
 from plan2vec.files import write_text
 from plan2vec.results.experiment import DOCS, choose_folder, run_all
-from plan2vec.results.pages import RESULTS, keep_rows, section
+from plan2vec.results.pages import RESULTS, head_of, keep_rows, section
 from plan2vec.results.requests import BenchRequest, ReproduceRequest
 from plan2vec.results.rows import read_rows
 
-HEAD = """# Speed and scale
-
-What a fit and a plan cost. `plan2vec bench all --draw-only --write-docs` makes this page from the rows in
-[results/](results). Rows of several machines stand side by side. `plan2vec bench fit` measures your machine; let it do
-nothing else meanwhile. [Several processes and machines](#several-processes-and-machines) are described below.
-"""
 PAGE = "performance.md"
 BY_HAND = "## Several processes and machines\n"  # from here on the page is written by hand, and stays
 SPEED = {module.BENCHMARK.name.removeprefix(PREFIX): module.BENCHMARK
@@ -68,4 +62,4 @@ def speed_page(docs: Path) -> str:
     rows = {name: read_rows(docs / RESULTS / f"{one.name}.jsonl") for name, one in SPEED.items()}
     made = [section(docs, one, f"plan2vec bench {name}", rows[name], docs) for name, one in SPEED.items() if rows[name]]
     by_hand = "".join((docs / PAGE).read_text().partition(BY_HAND)[1:])
-    return "\n".join([HEAD, *made, by_hand]).rstrip("\n") + "\n"
+    return "\n".join([head_of(docs / PAGE), *made, by_hand]).rstrip("\n") + "\n"

@@ -53,28 +53,11 @@ MADE = ("not fitted: networks of a fit of 2,000 frames with 300 + 300 updates, "
 FLAGS = ("--no-sandbox", "--no-first-run", "--disable-quic", "--disable-background-networking", "--disable-sync",
          "--disable-component-update", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
          "--ignore-gpu-blocklist")
-PAINTED = "() => performance.getEntriesByName('explorer-paint')[0]?.startTime"
-ON_PAINT = """
-const mark = performance.mark.bind(performance);
-performance.mark = (name, options) => {
-    for (const canvas of name === 'explorer-paint' ? document.querySelectorAll('#map canvas.gl-canvas') : []) {
-        const gl = canvas.getContext('webgl');
-        gl?.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));  // waits until every point is drawn
-    }
-    return mark(name, options);
-};"""
 COLUMNS = ("address_ms", "ready_ms", "first_paint_ms", "click_to_plan_ms", "closures_ms")
 SIZE: Any = {"width": 1280, "height": 800}  # of the page
-CLICK_TO_PLAN = """() => {
-    const last = (name) => performance.getEntriesByName(name).at(-1);
-    const [click, plan] = [last('explorer-click'), last('explorer-plan')];
-    return click && plan && plan.startTime > click.startTime ? plan.startTime - click.startTime : null;
-}"""
-PLACE_OF = """([name, number]) => {
-    const plot = document.querySelector(`#${name} .js-plotly-plot`);
-    const { xaxis, yaxis } = plot._fullLayout, { x, y } = plot._fullData[0], box = plot.getBoundingClientRect();
-    return [box.left + xaxis._offset + xaxis.d2p(x[number]), box.top + yaxis._offset + yaxis.d2p(y[number])];
-}"""
+SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8").rstrip()  # an object of functions
+ON_PAINT, PAINTED, CLICK_TO_PLAN, PLACE_OF = (
+    f"{SCRIPT}.{name}" for name in ("onPaint()", "painted", "clickToPlan", "placeOf"))
 
 
 def run(settings: Settings) -> Groups:
@@ -160,9 +143,8 @@ def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tu
 def serving(folder: Path) -> Iterator[str]:
     """`plan2vec explore` in a process of its own; gives its address."""
     command = [sys.executable, "-m", "plan2vec", "explore", str(folder), "--no-browser", "--device", "cpu"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process: Any = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert process.stdout is not None and process.stderr is not None
         if not (address := process.stdout.readline().strip()):
             raise ValueError(f"the explorer did not start: {process.stderr.read().strip()[-500:]}")
         yield address
@@ -187,5 +169,4 @@ def browsing() -> Iterator[Any]:
         browser.close()
 
 
-BENCHMARK = Experiment("bench-explorer", "The interactive page", __doc__, run,
-                       partial(number_table, columns=COLUMNS), None)
+BENCHMARK = Experiment("bench-explorer", "The interactive page", __doc__, run, partial(number_table, columns=COLUMNS))

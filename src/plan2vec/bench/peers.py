@@ -137,4 +137,4 @@ def fit_vae(scene: Scene) -> Fitted:
 
 PEERS = {"Isomap": ("sklearn", fit_isomap), "VAE": ("torch", fit_vae)}
 BENCHMARK = Experiment("bench-peers", "Against peers: same data, same rule, one run", __doc__, run,
-                       partial(number_table, columns=COLUMNS, lines=LINES | {"settings": "settings"}), None)
+                       partial(number_table, columns=COLUMNS, lines=LINES | {"settings": "settings"}))

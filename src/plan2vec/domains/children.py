@@ -1,6 +1,5 @@
 """Long recordings made side by side in child processes."""
 
-import os
 import sys
 import tempfile
 from itertools import pairwise
@@ -14,7 +13,7 @@ def record_in_children(command: list[str], num: int, num_workers: int) -> dict[s
     """The arrays of recordings 0 to `num`, end to end; `python COMMAND FIRST LAST FILE.npz` makes some of them."""
     limits = np.linspace(0, num, num_workers + 1).astype(int).tolist()
     with tempfile.TemporaryDirectory(prefix="plan2vec-recording-") as folder:
-        parts = [[str(first), str(last), os.path.join(folder, f"{first}.npz")] for first, last in pairwise(limits)]
+        parts = [[str(first), str(last), f"{folder}/{first}.npz"] for first, last in pairwise(limits)]
         run_side_by_side([[sys.executable, *command, *part] for part in parts])
         made = [dict(np.load(file)) for _, _, file in parts]
     return {name: np.concatenate([part[name] for part in made]) for name in made[0]}

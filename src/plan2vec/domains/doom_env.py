@@ -15,7 +15,6 @@ from gymnasium import spaces
 from plan2vec.domains import doom
 
 NAME = "plan2vec/DoomMaze-v0"
-SCREEN = (120, 160, 3)
 
 
 class DoomEnv(gymnasium.Env[np.ndarray, np.int64]):
@@ -25,7 +24,7 @@ class DoomEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def __init__(self, folder: str | Path, maze: str, start_map: int = 0, goal: int = 0) -> None:
         self.maze = doom.DoomMaze(Path(folder), maze, start_map, goal)
-        self.observation_space = spaces.Box(0, 255, SCREEN, np.uint8)
+        self.observation_space = spaces.Box(0, 255, (120, 160, 3), np.uint8)
         self.action_space = spaces.Discrete(len(doom.ACTIONS))
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict[str, Any]]:

@@ -93,8 +93,7 @@ def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarra
             before, (observation, _, _, _, info) = observation, env.step(action)
             if info["success"] and recipe.kind == "navigate":  # another goal follows
                 env.set_goal(goal_xy=env.add_noise(env.ij_to_xy(goals[rng.integers(len(goals))])))
-            is_last = step == recipe.num_steps - 1
-            recorded.append((before, action, is_last, info["prev_qpos"], info["prev_qvel"]))
+            recorded.append((before, action, step == recipe.num_steps - 1, info["prev_qpos"], info["prev_qvel"]))
     columns = zip(*recorded, strict=True)
     return {name: np.array(values, dtype) for (name, dtype), values in zip(FIELDS.items(), columns, strict=True)}
 

@@ -143,8 +143,7 @@ def _view(room: np.ndarray, position: np.ndarray, frames: np.ndarray) -> None:
 
 def _fading(size: Size, room: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n, 2) the room behind the nearest door, and (n,) the share of its camera: half in the door, 0 beyond FADE."""
-    beyond, share = room.copy(), np.zeros(len(position), np.float32)
-    local = position - room * ROOM
+    beyond, share, local = room.copy(), np.zeros(len(position), np.float32), position - room * ROOM
     for axis, way in WALLS:
         middle = _door_middle(size, room, axis, way)
         off = np.maximum(np.abs(local[:, 1 - axis] - middle) - DOOR / 2, 0)  # beside the door

@@ -94,10 +94,9 @@ def _both_ways(links: np.ndarray) -> np.ndarray:
 
 
 def read_network(path: str | Path, size: str) -> Streets:
-    """The views of a panorama graph inside the box of that name, the largest connected part of them.
-
-    From an .npz file of `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2). Panoramas that are
-    linked in one direction are linked in both: a person can walk back."""
+    """The views of a panorama graph inside the box of that name, the largest connected part of them, from an .npz file
+    of `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2). Panoramas that are linked in one
+    direction are linked in both: a person can walk back."""
     box, arrays = find_box(size), dict[str, np.ndarray]()
     for name, kinds, row in (("latlon", "f", (2,)), ("xy", "f", (2,)), ("pano_yaw", "fiu", ()), ("edges", "iu", (2,))):
         words = f"{name} {'(n, 2)' if row else '(n,)'}"
@@ -242,8 +241,7 @@ def record(streets: Streets, walks: list[np.ndarray], config: ViewConfig = ViewC
     else:
         shown, which = np.unique(node, return_inverse=True)
         frames = render_views(streets, shown, config)[which]
-    position, first = streets.xy[node], transitions(sequence)
-    step_length = np.full(len(node), np.nan)
+    position, first, step_length = streets.xy[node], transitions(sequence), np.full(len(node), np.nan)
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
     return Sequences(frames, sequence, position=position, step_length=step_length, domain=streets.name,
                      source=f"rendered city, {streets.source}, {streets.name}")

@@ -1,7 +1,5 @@
 """Whether a map leads: greedy walks to neighbours of goals drawn for this alone. Training asks when to stop."""
 
-from functools import partial
-
 import numpy as np
 import torch
 from scipy.sparse import csr_array
@@ -45,8 +43,8 @@ class Trial:
             return torch.cat([head(vectors[first], vectors[second]) for first, second in pairs]).numpy()
 
         rng = np.random.default_rng(0)  # no hop is random
-        near = partial(is_neighbor, self.graph)
-        _, arrived = walk_many(self.graph, distance, self.starts, self.goals, self.most, 0.0, False, near, rng)
+        _, arrived = walk_many(self.graph, distance, self.starts, self.goals, self.most, 0.0, False,
+                               lambda nodes, goals: is_neighbor(self.graph, nodes, goals), rng)
         return float(arrived.mean()) if len(self.starts) else 1.0
 
     def is_enough(self, arrived: float) -> bool:

@@ -83,8 +83,7 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
         begun += num_updates
         if trial is None or phase + 1 == NUM_PHASES:
             return
-        arrived = trial.share_arrived(embedding, images)
-        if trial.is_enough(arrived):
+        if trial.is_enough(arrived := trial.share_arrived(embedding, images)):
             return
         journal.say(f"after {begun:,} updates {arrived:.1%} of the walks by the map arrive; it learns on")
 

@@ -4,7 +4,7 @@ A scene makes each product when it is first asked for, and once: recordings, loc
 calls the stages of `pipeline.learn`, on other frames or with other settings than a fit would. A site is some frames
 with their graph: walks take place there. Ground truth is read by the sites' scores alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import product
@@ -27,7 +27,7 @@ from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.experiment import Settings, timed
+from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_arrays
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
@@ -86,10 +86,10 @@ class Scene:
         self.labels: dict[str, str] = {}  # entries of the setting of all its rows
 
     @classmethod
-    def chosen(cls, settings: Settings, domains: Sequence[str]) -> Iterator[Self]:
+    def chosen(cls, settings: Settings, domains: tuple[str, ...]) -> Iterator[Self]:
         """Of the chosen domains and seeds; all experiments of a process share them."""
         common = Settings(size=settings.size, device=settings.device, street_graph=settings.street_graph)
-        return (shared(cls, *case, common) for case in settings.scenes(tuple(domains), domains[cls.smallest]))
+        return (shared(cls, *case, common) for case in settings.scenes(domains, domains[cls.smallest]))
 
     @cached_property
     def timed_metric(self) -> tuple[TrainedMetric, float]:
@@ -193,16 +193,17 @@ class Scene:
 shared: Callable[..., Any] = lru_cache(maxsize=64)(lambda kind, *given: kind(*given))
 
 
-def in_scenes(kind: type[Scene], domains: Sequence[str], methods: Iterable[str], measure: Callable[..., Found],
-              blocks: Iterable[str] = ()) -> Callable[[Settings], Groups]:
-    """Of settings: what `measure(scene, method)`, or `(scene, method, block)`, finds in every scene that is chosen."""
+@dataclass(frozen=True)
+class SceneExperiment(Experiment):
+    """Rows of what `groups(scene, method)`, or `(scene, method, block)`, finds in every scene that is chosen."""
 
-    def groups(settings: Settings) -> Groups:
-        cases = [{"block": block} for block in settings.chosen("blocks", blocks)] if blocks else [{}]
-        for scene, case in product(kind.chosen(settings, domains), cases):
-            yield from scene.measured(settings, methods, measure, **case)
+    kind: type[Scene] = Scene
 
-    return groups
+    def run(self, settings: Settings) -> Groups:
+        settings = replace(settings, experiment=self.name)
+        cases = [{"block": block} for block in settings.chosen("blocks", self.blocks)] if self.blocks else [{}]
+        for scene, case in product(self.kind.chosen(settings, tuple(self.domains)), cases):
+            yield from scene.measured(settings, self.methods, self.groups, **case)
 
 
 def settled(config: Config) -> Config:

@@ -49,7 +49,6 @@ SIMULATED = {"rope": "rope", "open": "Open", "table": "Table", "c-maze": "C-Maze
 DOMAINS = (ROBOT, *SIMULATED, STAND_IN)
 METHODS = ("plan2vec", "map distance", "elapsed time", "pixels", "contrastive", "VAE")
 OURS = ("plan2vec", "map distance")
-IN_SIMULATORS = (*OURS, "pixels")
 HELD_OUT = 0.2  # share of the episodes
 MAZE_SIZE, ROPE_SIZE = (400, 10), (8, 400)  # rollouts of a maze and their frames; sequences and drags of the rope
 SUCCESS, HALF, FAILED = 2, 1, 0
@@ -99,7 +98,7 @@ def run(settings: Settings) -> Groups:
             yield from Fitted(domain, seed, settings, read(path)).measured(settings, METHODS, outcome_scores)
         for domain in settings.chosen("domains", SIMULATED):
             made = rope.simulate(*ROPE_SIZE, seed) if domain == rope.NAME else maze.simulate(domain, *MAZE_SIZE, seed)
-            yield from Fitted(domain, seed, settings, made).measured(settings, IN_SIMULATORS, true_scores)
+            yield from Fitted(domain, seed, settings, made).measured(settings, (*OURS, "pixels"), true_scores)
 
 
 def robot_recordings(settings: Settings) -> dict[str, Path]:

@@ -10,22 +10,19 @@ way around walls is at most 1.5 of the longest steps (0.053 m). False edges: clo
 that truly join places more than three of the longest steps apart."""
 
 from dataclasses import replace
-from itertools import product
 
 from plan2vec.data import split_sequences
 from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.evaluation import truth_of
-from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.base_scene import Found, SceneExperiment
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
 from plan2vec.results.comparisons import Column, by_method, compare
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Lines, Row, parts_of
 
-METHODS = list(map(" ".join, product(("siamese", "stacked"), ("hinge", "regression", "nce"))))
+METHODS = [f"{network} {loss}" for network in ("siamese", "stacked") for loss in ("hinge", "regression", "nce")]
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
-PAPERS_METHOD = "stacked regression"
 STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
 
 
@@ -49,10 +46,10 @@ def table(rows: list[Row]) -> Lines:
     shares = [Column(f"{part}{words}", {"metric": f"{part}_accuracy{kind}"}, digits=2)
               for kind, words in (("", ""), ("_cleaned", ", cleaned")) for part in ("train", "test")]
     for (room,), part in parts_of(rows, domain=DOMAINS):
-        paper = Column("paper, train / test", texts={PAPERS_METHOD: " / ".join(map(str, PAPER[room]))})
+        paper = Column("paper, train / test", texts={"stacked regression": " / ".join(map(str, PAPER[room]))})
         columns = [*shares, paper, Column("false edges, share", {"metric": "false_edge_share"}, 1, 6)]
         yield from compare(part, f"{ROOM_TITLES[room]}, accuracy %", by_method(rows, METHODS), columns)
 
 
-EXPERIMENT = Experiment("local-metric", "Table 5: accuracy of the local metric", __doc__,
-                        in_scenes(MazeScene, DOMAINS, METHODS, measure), table, None, DOMAINS, METHODS)
+EXPERIMENT = SceneExperiment("local-metric", "Table 5: accuracy of the local metric", __doc__, measure, table, None,
+                             DOMAINS, METHODS, kind=MazeScene)

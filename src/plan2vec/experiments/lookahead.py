@@ -7,10 +7,9 @@ The graph of 1,000 fresh frames of Table 1 (block `fitted`), its walks and succe
 walker jumps to the frame of least D within k hops. A jump counts as k hops, so 50 hops are 50 // k jumps."""
 
 from plan2vec.embedding.value_iteration import lookahead_graph
-from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.base_scene import Found, SceneExperiment
 from plan2vec.experiments.maze_scene import DOMAINS, HOPS, ROOM_TITLES, MazeScene
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Lines, Row, in_order, parts_of
 
 WALKERS = ("plan2vec", "SPTM", "random network", "random scores")
@@ -40,5 +39,5 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     yield "", curve_figure(rows, "lookahead", shown, (9, 3.2), 4)
 
 
-EXPERIMENT = Experiment("lookahead", "Figure 6b: success against lookahead", __doc__,
-                        in_scenes(MazeScene, DOMAINS, WALKERS, measure), table, draw, DOMAINS, WALKERS)
+EXPERIMENT = SceneExperiment("lookahead", "Figure 6b: success against lookahead", __doc__, measure, table, draw,
+                             DOMAINS, WALKERS, kind=MazeScene)

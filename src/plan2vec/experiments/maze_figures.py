@@ -9,7 +9,6 @@ greedy walk around the wall; (e) learned distance to one goal. Maps and graphs a
 figures 5, 10d and 10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed. *Aliasing*: among random
 pairs that the local metric puts within 1.5 steps, the share truly farther apart than three of the longest steps."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -21,16 +20,15 @@ from matplotlib.patches import Circle, Rectangle
 from plan2vec.baselines.registry import MetricScorer
 from plan2vec.domains import find_domain, maze
 from plan2vec.evaluation import rank_agreement
-from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
+from plan2vec.experiments.base_scene import Found, SceneExperiment, mean_or_none
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
 from plan2vec.pictures.figures import BLUE, GRAY, ORANGE, place_colors
 from plan2vec.pictures.scene import Scene, draw_axes
-from plan2vec.planner import make_plan, walk_many
+from plan2vec.planner import Distance, make_plan, walk_many
 from plan2vec.results.comparisons import Figures, facts, legend_below, panels
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, in_order, pictured, select
 from plan2vec.search.balls import neighbor_lists
 from plan2vec.validity import straight_line
@@ -118,7 +116,7 @@ def ends_of_c(site: MazeSite) -> list[int]:
     return [int(np.linalg.norm(site.position - place, axis=1).argmin()) for place in ((-0.2, 0.2), (-0.2, -0.2))]
 
 
-def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> np.ndarray:
+def walk_between(site: MazeSite, distance: Distance, start: int, goal: int) -> np.ndarray:
     """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
     starts, goals, max_hops = np.array([[start], [goal], [maze.SUCCESS.max_hops]])
     rng = rng_at(site.scene.seed, Stream.SHOWN_WALK)
@@ -167,9 +165,8 @@ def rooms_figure() -> Figure:
 
 
 def embedding_figure(parts: Arrays) -> Figure:
-    figure = Figure((8.4, 2.9 * len(parts)), layout="constrained")
-    axes = figure.subplots(len(parts), 3, squeeze=False)
-    for row, (room, arrays) in zip(axes, parts.items(), strict=True):
+    figure, axes = panels(3 * len(parts), 8.4, 2.9 * len(parts), len(parts))
+    for row, (room, arrays) in zip(np.array(axes).reshape(-1, 3), parts.items(), strict=True):
         colors = place_colors(arrays["position"])
         for ax, (name, unit) in zip(row, (("position", ""), ("plan2vec", " (steps)"), ("VAE", "")), strict=True):
             ax.scatter(*arrays[name].T, c=colors, s=9, linewidths=0)
@@ -261,11 +258,10 @@ def value_figure(parts: Arrays) -> Figure:
     return figure
 
 
-METHODS: dict[str, tuple[Callable[[MazeScene], Found], dict[str, Callable[[Arrays], Figure]]]] = {
+METHODS = {  # what makes it, and figures of its arrays
     "embedding": (embedding, {"5-embedding": embedding_figure}),
     "local metric": (local_metric, {"10a-local-metric": score_figure}),
     "connections": (connections, {"10bc-connections": connection_figure}),
     "walk": (walk, {"10e-value": value_figure, "3-sampling": sampling_figure, "10d-walk": walk_figure})}
-EXPERIMENT = Experiment("maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes", __doc__,
-                        in_scenes(MazeScene, DOMAINS, METHODS, lambda scene, method: METHODS[method][0](scene)), table,
-                        draw, DOMAINS, METHODS)
+EXPERIMENT = SceneExperiment("maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes", __doc__,
+                             lambda scene, name: METHODS[name][0](scene), table, draw, DOMAINS, METHODS, (), MazeScene)

@@ -47,7 +47,6 @@ MAX_PASSAGE = 7  # steps of a recorded passage from node to node
 METRIC = LocalMetricConfig(num_updates=600)
 SMOKE_METRIC = LocalMetricConfig(num_updates=60, batch_size=64)  # fewer leave one node only
 CONTROLLER = ControllerConfig(max_ahead=20)
-AGENT = AgentConfig(ahead=10, heuristic_weight=1.1)
 DOMAINS = tuple(f"ogbench/{name}" for name in NAMES)
 PLANNERS: dict[str, Guidance] = {"greedy": "greedy", "lookahead": "lookahead", "A*": "astar"}
 PLAIN: dict[str, Guidance] = {"controller": "direct", "graph search": "graph"}  # which ask for no distance
@@ -96,7 +95,7 @@ class PointMaze(Scene):
             config = replace(self.config, encoder="fourier", head=HEADS[head], dim=64, embedding=stage)
             distance = self.train_map(site, config).on(site.frames)
         places = AgentMap(site.frames, site.graph, distance, self.local_vectors(site.frames), self.local_vectors)
-        return Agent(self.controller, places, replace(AGENT, method=method))
+        return Agent(self.controller, places, AgentConfig(method, ahead=10, heuristic_weight=1.1))
 
     @cached_property
     def environments(self) -> list[Any]:

@@ -10,14 +10,12 @@ greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijks
 import numpy as np
 from scipy.sparse import csr_array
 
-from plan2vec import planner
 from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.base_scene import Found, SceneExperiment
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.planner import Distance, Plan
+from plan2vec.planner import Distance, Plan, make_plans
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve, panels
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Lines, Row, cell, fitted_exponent, in_order, select, values
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
@@ -32,7 +30,7 @@ def measure(scene: MazeScene, method: str) -> Found:
     site = scene.large
     lengths, *ends = draw_tasks(site).T
     distance = scene.train_map(site, scene.config).on(site.frames)
-    plans = make_plans(site.graph, distance, method, np.stack(ends, axis=1))
+    plans = plans_of(site.graph, distance, method, np.stack(ends, axis=1))
     counts = {name: np.array([getattr(plan, f"num_{name}") for plan in plans]) for name in COUNTS}
     shown = counts | {"found": np.array([plan.length is not None for plan in plans])}  # failures included
     by_length = {length: {name: count[lengths == length].mean() for name, count in shown.items()}
@@ -53,10 +51,10 @@ def draw_tasks(site: MazeSite) -> np.ndarray:
     return np.array(tasks, np.int64).reshape(-1, 3)
 
 
-def make_plans(graph: csr_array, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
+def plans_of(graph: csr_array, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
     if method == "Dijkstra":
         return [dijkstra_cost(graph, start, goal) for start, goal in tasks.tolist()]
-    return planner.make_plans(graph, distance, tasks[:, 0], tasks[:, 1], "astar" if method == "A*" else "greedy")
+    return make_plans(graph, distance, tasks[:, 0], tasks[:, 1], "astar" if method == "A*" else "greedy")
 
 
 def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
@@ -92,5 +90,5 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     yield "", figure
 
 
-EXPERIMENT = Experiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__,
-                        in_scenes(MazeScene, ("open",), METHODS, measure), table, draw, ("open",), METHODS)
+EXPERIMENT = SceneExperiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__, measure, table,
+                             draw, ("open",), METHODS, kind=MazeScene)

@@ -16,7 +16,7 @@ from plan2vec.experiments.street_scene import TITLES
 from plan2vec.files import write_text
 from plan2vec.results.comparisons import Column, Wanted, by_domain, by_metric, compare
 from plan2vec.results.experiment import DOCS, Experiment, choose_folder, run_all
-from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of, keep_rows, tables_page
+from plan2vec.results.pages import PICTURES, RESULTS, TABLES, anchor, claim_of, head_of, keep_rows, tables_page
 from plan2vec.results.requests import ReproduceRequest
 from plan2vec.results.rows import Row, cell, markdown, read_rows, select, values
 
@@ -26,14 +26,6 @@ FILES = ("table1", "sample_complexity", "lookahead", "contenders", "planning_cos
          "ogbench_mazes", "doom_driving")
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (
     import_module(f"{__package__}.{file}").EXPERIMENT for file in FILES)}
-HEAD = """# Results
-
-Per domain one claim, one figure and one small table. Numbers are means over seeds ± half of the 95 % interval; one seed
-has no interval. Of the learned baselines the best is shown. *Paper* is what the paper reports. *Exact graph distance*
-follows the shortest paths of the graph: what a perfect map would give. `plan2vec reproduce all --draw-only
---write-docs` makes this page and [all tables](results/tables.md), with settings, commands and machines, from the rows
-in [results/](results).
-"""
 SUCCESS, EXACT = (("success", "success %", 100.0, 1),), "exact graph distance"
 WORDS = {"isomap": "Isomap on our graph", "Dijkstra": EXACT, "graph search": EXACT, "A*, squared": "plan2vec, A*",
          "greedy, squared": "plan2vec, greedy",
@@ -73,11 +65,11 @@ def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
     for name in chosen:
         keep_rows(docs, out, EXPERIMENTS[name])
     write_text(docs / "results.md", results_page(docs, EXPERIMENTS))
-    write_text(docs / RESULTS / "tables.md", tables_page(docs, EXPERIMENTS))
+    write_text(docs / TABLES, tables_page(docs, EXPERIMENTS))
 
 
 def results_page(docs: Path, experiments: dict[str, Experiment]) -> str:
-    sections = [HEAD]
+    sections = [head_of(docs / "results.md")]
     for name, (picture, table, note) in PARTS.items():
         title = experiments[name].title
         if rows := read_rows(docs / RESULTS / f"{name}.jsonl"):

@@ -14,12 +14,11 @@ from dataclasses import replace
 from functools import lru_cache
 from types import ModuleType
 
-from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.base_scene import Found, SceneExperiment
 from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import Figures, curve_figure
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, select, values
 
 ROOM = "c-maze"
@@ -73,5 +72,5 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     yield "", curve_figure(rows, "steps", shown, (6.0, 3.6), 2, level=100 * WANTED)
 
 
-EXPERIMENT = Experiment("reward", "The distance as reward, the map as observation: learning to act", __doc__,
-                        in_scenes(MazeScene, (ROOM,), METHODS, measure), table, draw, (ROOM,), METHODS)
+EXPERIMENT = SceneExperiment("reward", "The distance as reward, the map as observation: learning to act", __doc__,
+                             measure, table, draw, (ROOM,), METHODS, kind=MazeScene)

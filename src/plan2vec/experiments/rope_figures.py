@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.data import index_within
-from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
+from plan2vec.experiments.base_scene import Found, SceneExperiment, mean_or_none
 from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, greedy_plans, plan_ends
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -24,8 +24,7 @@ from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_
 from plan2vec.local_metric import pair_distances
 from plan2vec.pictures.figures import BLACK
 from plan2vec.planner import make_plan
-from plan2vec.results.comparisons import Figures, facts
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.comparisons import Figures, facts, panels
 from plan2vec.results.rows import Arrays, Row, pictured
 
 COLUMNS = 13  # frames per row
@@ -124,10 +123,9 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
     num_rows, num_columns = part["index"].shape
-    figure = Figure((0.75 * num_columns, 1.05 * num_rows + 0.4), layout="constrained")
+    figure, axes = panels(num_rows * num_columns, 0.75 * num_columns, 1.05 * num_rows + 0.4, num_rows)
     figure.suptitle(title, fontsize=9)
-    axes = figure.subplots(num_rows, num_columns, squeeze=False)
-    for place, ax in np.ndenumerate(axes):
+    for place, ax in zip(np.ndindex(num_rows, num_columns), axes, strict=True):
         ax.set(xticks=(), yticks=())
         ax.spines[:].set_color("0.8")
         if part["index"][place] < 0:
@@ -147,6 +145,5 @@ PARTS = {  # what makes it, the paper's figure, its title
     "neighbours": (neighbours, "12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
     "across": (across, "7", "a greedy plan from one sequence to another"),
     "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")}
-EXPERIMENT = Experiment("rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope", __doc__,
-                        in_scenes(RopeScene, ("rope",), PARTS, lambda scene, method: PARTS[method][0](scene)), table,
-                        draw, ("rope",), PARTS)
+EXPERIMENT = SceneExperiment("rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope", __doc__,
+                             lambda scene, name: PARTS[name][0](scene), table, draw, ("rope",), PARTS, (), RopeScene)

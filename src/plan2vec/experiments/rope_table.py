@@ -38,7 +38,6 @@ from plan2vec.search.shortest_paths import shortest_plans
 
 BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
 OURS, FOLD = "plan2vec", "local metric"
-FOLD_METRIC = LocalMetricConfig(num_updates=1500)
 PLANNERS = (OURS, *BASELINES, "Dijkstra")
 METHODS, BLOCKS = (*PLANNERS, FOLD), ("plans", "accuracy")
 NUM_FOLDS = {False: 10, True: 2}  # by whether it is a smoke run
@@ -87,7 +86,7 @@ def accuracies(scene: rope_scene.RopeScene, method: str, block: str, fold: int) 
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
     held_out = np.isin(sequence, np.array_split(labels, NUM_FOLDS[scene.size.is_smoke])[fold])
-    config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLD_METRIC))
+    config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=LocalMetricConfig(num_updates=1500)))
     config = replace(config, local_metric=scene.size.shorten(config.local_metric))
     metric = scene.train_metric(scene.recordings, config, ~held_out).metric
     return scene.accuracies(metric, {"train": ~held_out, "test": held_out}, rope_scene.CUT_OFF, MAX_GAP,

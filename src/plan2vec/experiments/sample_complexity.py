@@ -68,8 +68,7 @@ def enough_at(rows: list[Row], **wanted: str) -> int | None:
 
 
 def table(rows: list[Row]) -> Lines:
-    sentences = []
-    columns = [Column(f"{num}", {"rollouts": num}) for num in in_order(rows, "rollouts")]
+    sentences, columns = [], [Column(f"{num}", {"rollouts": num}) for num in in_order(rows, "rollouts")]
     for (space, place), part in parts_of(rows, space=BLOCKS, planned_on=PLACES):
         methods = by_method(part, METHODS)
         yield from compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)

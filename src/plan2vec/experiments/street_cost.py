@@ -13,14 +13,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
-from plan2vec.experiments import planning_cost, street_scene
-from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite
+from plan2vec.experiments.base_scene import Found, SceneExperiment
+from plan2vec.experiments.planning_cost import plans_of
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, part_figures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below, panels
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Lines, Row, in_order, parts_of, select, values
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, shortest_plans
 
@@ -63,7 +62,7 @@ def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]
     distance = scene.train_map(site, scene.config).on(site.frames) if has_map else block_distance(site)
     if method == "plan2vec":
         return [best_first_plan(site.graph, distance, start, goal) for start, goal in tasks.tolist()]
-    return planning_cost.make_plans(site.graph, distance, method.split(" with ")[0], tasks)
+    return plans_of(site.graph, distance, method.split(" with ")[0], tasks)
 
 
 def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int) -> Plan:
@@ -100,7 +99,7 @@ def table(rows: list[Row]) -> Lines:
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     largest = in_order(rows, "domain", DOMAINS)[-1]
-    return street_scene.part_figures(select(rows, domain=largest), arrays, cost_figure)
+    return part_figures(select(rows, domain=largest), arrays, cost_figure)
 
 
 def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
@@ -121,6 +120,5 @@ def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("street-cost", "Planning cost across the city", __doc__,
-                        in_scenes(StreetScene, DOMAINS, METHODS, measure, BLOCKS), table, draw, DOMAINS, METHODS,
-                        BLOCKS)
+EXPERIMENT = SceneExperiment("street-cost", "Planning cost across the city", __doc__, measure, table, draw, DOMAINS,
+                             METHODS, BLOCKS, StreetScene)

@@ -18,14 +18,13 @@ import torch
 from matplotlib.figure import Figure
 
 from plan2vec.embedding.train import Teaching
-from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.base_scene import Found, SceneExperiment
 from plan2vec.experiments.street_maps import align, draw_map
 from plan2vec.experiments.street_scene import FLAT_TEACHING, NETWORKS, TITLES, StreetScene, as_flat, part_figures
 from plan2vec.experiments.table2 import PAPER_SETTINGS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
 from plan2vec.results.comparisons import Figures, panels
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Lines, Row, cell, in_order, markdown, parts_of, select, values
 from plan2vec.search.shortest_paths import distances_from
 
@@ -136,6 +135,5 @@ def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("street-generalization", "Generalization to tasks between quarters never taught", __doc__,
-                        in_scenes(StreetScene, DOMAINS, METHODS, measure, BLOCKS), table, draw, DOMAINS, METHODS,
-                        BLOCKS)
+EXPERIMENT = SceneExperiment("street-generalization", "Generalization to tasks between quarters never taught", __doc__,
+                             measure, table, draw, DOMAINS, METHODS, BLOCKS, StreetScene)

@@ -15,11 +15,10 @@ from matplotlib.figure import Figure
 from scipy.linalg import orthogonal_procrustes
 
 from plan2vec.experiments import street_scene
-from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.base_scene import Found, SceneExperiment
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene
 from plan2vec.pictures.figures import place_colors
 from plan2vec.results.comparisons import Figures, by_domain, by_method, compare
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Lines, Row, parts_of
 
 LATENTS = {"l2, 2-d": (2, 2.0), "l2, 3-d": (3, 2.0), "l1.2, 3-d": (3, 1.2)}  # dimensions, norm order
@@ -87,5 +86,5 @@ def draw_map(ax: Axes, place: np.ndarray, part: dict[str, np.ndarray]) -> None:
     ax.set(aspect="equal")
 
 
-EXPERIMENT = Experiment("street-maps", "Street maps in two and three dimensions", __doc__,
-                        in_scenes(StreetScene, DOMAINS, METHODS, measure), table, draw, DOMAINS, METHODS)
+EXPERIMENT = SceneExperiment("street-maps", "Street maps in two and three dimensions", __doc__, measure, table, draw,
+                             DOMAINS, METHODS, kind=StreetScene)

@@ -1,7 +1,6 @@
 """What changes when. The server answers with what is new only; assets/explorer.js draws the lines over the points."""
 
 import base64
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ def _add_callbacks(app: Dash, session: Session) -> None:
     opened = app.callback(view, Input("asked", "data"), *now, prevent_initial_call="initial_duplicate")
     opened(partial(read_address, session))
 
-    def connect(answer: Callable, outputs: list[Output], *inputs: Input | State) -> None:
+    def connect(answer: Any, outputs: list[Output], *inputs: Input | State) -> None:
         app.callback(*outputs, *inputs, prevent_initial_call=True)(partial(answer, session))
 
     color, goal, judged = Input("color", "value"), State("goal", "value"), Input("judged", "data")
@@ -186,7 +185,7 @@ def list_closures(session: Session, panel: str, judged: object) -> tuple:
         raise PreventUpdate
     found = session.suspicious()
     lines = [[one["first"], one["second"], one["confidence"]] for one in found]
-    return page.closure_list(session, found, session.judged()), lines
+    return page.closure_list(session, found), lines
 
 
 def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:

@@ -42,7 +42,6 @@ def serve_frames(server: Flask, recordings: Callable[[], Sequences | None]) -> N
 def serve_exports(server: Flask, session: Session) -> None:
     """Answer /distances/12, /verdict.png and /plan.png, .svg, .gif, .mp4; what cannot be made is 400 and one line."""
     drawing = threading.Lock()  # figures take seconds and memory: one at a time
-
     reason = next(iter(make_verdict(session.card).look_at), None)
     picture = lru_cache(1)(lambda: figure_bytes(verdict_figure(session.model, reason)))
 

@@ -6,13 +6,11 @@ from dash import dcc, html
 
 from plan2vec.explorer.charts import DARK_GRAY, map_figure, map_words, marker_of
 from plan2vec.explorer.session import NUM_AXES, NUM_SUSPICIOUS, PANELS, Session
-from plan2vec.model import Model
 from plan2vec.pictures.figures import frame_name, is_image
 from plan2vec.pictures.frame_grids import strip_frames
 from plan2vec.pictures.hops import BELIEVED, Hop, count_words
 from plan2vec.pictures.palette import BLUE, GREEN, ORANGE
 from plan2vec.planner import METHODS, Plan
-from plan2vec.runs.struck import Judged
 from plan2vec.verdict import LINES, judged, make_verdict, number_text
 
 HELP = "Click a frame on the map, or any picture, to set the start, then one for the goal; or type frame numbers above."
@@ -46,16 +44,16 @@ def page(session: Session) -> html.Div:
     return html.Div([
         *(dcc.Store(id=name) for name in STORES), shown, dcc.Store(id="episodes", data=session.episodes()),
         html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
-        verdict_section(session.model, session.card, session.evaluated),
+        verdict_section(session),
         html.Section([_end_control("start"), _end_control("goal"), *_choices(session)], className="controls"), message,
         html.Main([*plots, _panels()], className="with-room" if session.room else "without-room"),
         _timeline(), html.Section([html.Div(HELP, id="summary"), strip], className="film"),
         html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip")], id="page")
 
 
-def verdict_section(model: Model, card: dict, evaluated: bool) -> html.Section:
+def verdict_section(session: Session) -> html.Section:
     """One sentence with its reason and what to do first; the numbers are folded below."""
-    run = model.folder or "RUN"
+    card, evaluated, run = session.card, session.evaluated, session.model.folder or "RUN"
     verdict = make_verdict(card, run)
     late = [] if evaluated else [f"Plans were not tried yet: plan2vec evaluate {run}"]
     rest = " ".join([verdict.advice, verdict.unknown, *late])
@@ -212,9 +210,10 @@ def neighbor_list(session: Session, number: int, goal: int | None) -> list:
     return [html.P(words, className="quiet"), html.Div(cells, className="cells")]
 
 
-def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
+def closure_list(session: Session, suspicious: list[dict]) -> list:
     """Frame pairs with buttons to keep or strike, then what was judged, with a button to undo."""
     rest, known = len(suspicious) - NUM_SUSPICIOUS, any(one["confidence"] is not None for one in suspicious)
+    judged = session.judged()
     order = "most doubtful closures" if known else "closures that most paths use, since no confidence is known,"
     words = f"The {order} come first. Keep a pair that shows about the same place, strike others."
     words += f" {rest} more are drawn as lines." if rest > 0 else ""

@@ -11,6 +11,7 @@ import webbrowser
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from string import Template
 from urllib.parse import urlencode, urlsplit
 
 from flask import Flask, Response, abort, redirect, request
@@ -23,31 +24,19 @@ WARNING = ("warning: {} can be reached from other machines. Whoever opens it see
            "closures; the token in the address is the only password. Without --host only this machine can.")
 POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
           "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'")
-WAITING = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="refresh" content="{seconds}"><title>plan2vec explorer</title><link rel="icon" href="data:,"><style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}
-h1 {{ font-size: 21px; }} .now {{ font-weight: 600; }} .later, .quiet {{ opacity: 0.75; }}
-img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #888;
- margin-right: 4px; }}
-</style></head><body><h1>{title}</h1>{body}</body></html>"""
-LOADING = WAITING.format(seconds=1, title="Reading the run ...", body="<p>This page becomes the map by itself.</p>")
-
+WAITING = Template(Path(__file__).with_name("waiting.html").read_text(encoding="utf-8"))
+LOADING = WAITING.substitute(seconds=1, title="Reading the run ...",
+                             body="<p>This page becomes the map by itself.</p>")
 # Plotly, which is large, is asked for first. The browser keeps its own `trim`: Dash brings a slow one for browsers
 # before 2017, and Plotly calls it for every point.
-INDEX = """<!DOCTYPE html><html lang="en"><head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}
-<link rel="preload" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
-<script>const trim = String.prototype.trim;
-Object.defineProperty(String.prototype, "trim", { get: () => trim, set() {}, configurable: true });</script></head>
-<body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body></html>"""
+INDEX = Path(__file__).with_name("index.html").read_text(encoding="utf-8")
 
 
 def serve(run: Path, device: str, host: str, port: int, open_browser: bool, encoder: str | None) -> None:
     """Answer until interrupted, also during a fit; port 0 takes a free one. Standard output holds the address alone."""
     token, any_host = secrets.token_urlsafe(24), not is_loopback(host)
     make = partial(application_of, run, device, any_host, encoder, token)
-    is_there = (run / "data.json").is_file()  # else `make` refuses
-    first = waiting_page(lambda: LOADING, any_host, token) if is_there else make()
+    first = waiting_page(lambda: LOADING, any_host, token) if (run / "data.json").is_file() else make()  # it refuses
     server = open_server(first, host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/?token={token}"
     if any_host:

@@ -138,8 +138,7 @@ class Session:
         with self._search:
             judged = self.judged().all
             if not unjudged(self._suspicious, judged):
-                num = NUM_LINES + len(judged)
-                self._suspicious = doubted_closures(self.model, num, Stream.EXPLORER, num_sources)
+                self._suspicious = doubted_closures(self.model, NUM_LINES + len(judged), Stream.EXPLORER, num_sources)
             return unjudged(self._suspicious, judged)[:NUM_LINES]
 
     def judged(self) -> Judged:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -55,14 +54,14 @@ def page_of(folder: Path) -> str:
         body += f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{''.join(images)}</p>"
     if (folder / "graph.npz").exists():
         body += f"<h2>Graph</h2><p>{escape(describe_graph(folder / 'graph.npz'))}</p>"
-    return WAITING.format(seconds=REFRESH, title=escape(f"fit is under way: {stage}{count}"), body=body + FOOT)
+    return WAITING.substitute(seconds=REFRESH, title=escape(f"fit is under way: {stage}{count}"), body=body + FOOT)
 
 
 def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Callable:
     """A WSGI application: `first`, and from when the run's products have changed, the one that `make` gives then."""
     shown, lock = [(_stamp(folder), first)], threading.Lock()
 
-    def application(environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+    def application(environ: dict, start_response: Callable) -> Iterable[bytes]:
         with lock:
             if _stamp(folder) not in (None, shown[0][0]):
                 shown[0] = (_stamp(folder), make())

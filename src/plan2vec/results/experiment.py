@@ -86,9 +86,9 @@ class Experiment:
     name: str
     title: str
     text: str | None  # three paragraphs: the claim; what is expected; details
-    groups: Callable[[Any], Groups]  # rows as soon as they are known, from the settings (of a benchmark: the options)
+    groups: Callable[..., Any]  # rows as soon as they are known, from the settings (of a benchmark: the options)
     table: Callable[[list[Row]], Iterable[str]]  # markdown: mean and 95 % interval, the paper's number beside ours
-    draw: Callable[[list[Row], Arrays], Figures] | None  # from rows and the arrays that were kept beside them
+    draw: Callable[[list[Row], Arrays], Figures] | None = None  # from rows and the arrays that were kept beside them
     domains: Iterable[str] = ()
     methods: Iterable[str] = ()
     blocks: Iterable[str] = ()

@@ -1,4 +1,6 @@
-"""Pages of docs/ that are made from the committed rows: no number in them is typed. Tests compare pages and rows."""
+"""Pages of docs/ that are made from the committed rows: no number in them is typed. Tests compare pages and rows.
+
+What stands before the first section of a page is written by hand, and stays."""
 
 import inspect
 import re
@@ -10,19 +12,7 @@ from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Row, in_order, read_rows, select, write_rows
 
 RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
-HEAD = """# All tables
-
-Made from the rows beside this page by `plan2vec reproduce all --draw-only --write-docs`. The short page is
-[results](../results.md).
-
-Numbers are means over seeds ± half of the 95 % confidence interval (Student's t). A number without ± has one seed. Bars
-and bands show these intervals, diamonds the paper's numbers. Two tables may differ in the same quantity: their rows
-come from two commits or machines. Machine time is the sum over domains, seeds and methods. Pictures of what was learned
-need the arrays of a run; without them a picture stays as it is.
-
-Positions choose tasks, score and colour pictures. They make the rows named true and the block named oracle, and they
-are the observation in the state space of Figure 6a. Nothing else that is trained depends on them.
-"""
+TABLES = RESULTS / "tables.md"
 
 
 def tables_page(docs: Path, experiments: dict[str, Experiment]) -> str:
@@ -30,7 +20,11 @@ def tables_page(docs: Path, experiments: dict[str, Experiment]) -> str:
     sections = [section(docs, one, command(name, rows), rows, docs / RESULTS) for name, one in experiments.items()
                 if (rows := read_rows(docs / RESULTS / f"{name}.jsonl"))]
     missing = ["## Not run at full size yet", "", "Domains, blocks and methods without rows:", ""]
-    return "\n".join([HEAD, *sections, *missing, *gaps(docs, experiments), ""])
+    return "\n".join([head_of(docs / TABLES), *sections, *missing, *gaps(docs, experiments), ""])
+
+
+def head_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8").partition("\n## ")[0]
 
 
 def keep_rows(docs: Path, out: Path, experiment: Experiment) -> None:

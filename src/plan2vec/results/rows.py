@@ -137,8 +137,7 @@ def cell(sample: np.ndarray, factor: float = 1.0, digits: int = 1) -> str:
 
 def markdown(header: list[str], body: Iterable[list[str]]) -> list[str]:
     """Lines of a markdown table, and an empty one after it."""
-    lines = [header, ["---"] * len(header), *body]
-    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+    return ["| " + " | ".join(line) + " |" for line in (header, ["---"] * len(header), *body)] + [""]
 
 
 def part_of(row: Row) -> str:

@@ -89,8 +89,7 @@ def tile_distances(graph: DeviceGraph, sources: Tensor, tuning: Tuning = Tuning(
     num_tiles = -(-len(sources) // tuning.tile)
     distance = torch.full((num_tiles, num_nodes, tuning.tile), torch.inf, device=graph.device)
     pending = torch.full((num_tiles, num_nodes), torch.inf, device=graph.device)
-    distance[tile, sources, column] = 0
-    pending[tile, sources] = 0
+    distance[tile, sources, column] = pending[tile, sources] = 0
     _sweep(graph, distance.view(torch.int32), pending.view(torch.int32), tuning)
     return distance.transpose(1, 2).reshape(-1, num_nodes)[: len(sources)]
 

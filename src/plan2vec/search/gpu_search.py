@@ -77,8 +77,7 @@ class DeviceGraph:
 
         joined = np.flatnonzero(np.diff(self.graph.indptr))
         spread = np.linspace(0, max(0, len(joined) - 1), NUM_LANDMARKS).astype(np.int64)
-        landmarks = joined[spread] if len(joined) else spread
-        return tile_distances(self, torch.from_numpy(landmarks).to(self.device))
+        return tile_distances(self, torch.from_numpy(joined[spread] if len(joined) else spread).to(self.device))
 
 
 @cache
