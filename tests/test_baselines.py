@@ -22,7 +22,7 @@ from plan2vec.domains import maze
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.local_metric import build_local_metric, pair_distances
 from plan2vec.search.shortest_paths import distances_from
 

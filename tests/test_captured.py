@@ -29,8 +29,8 @@ from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.captured import CapturedUpdate, Step, parcel_size, unpacked
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.gradient_loop import Journal, train
 from plan2vec.learning.random_streams import rng_at
-from plan2vec.learning.training import Journal, train
 from plan2vec.local_metric import train_local_metric
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate
 from plan2vec.graph.build import edge_rows
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.readers.npz import write_npz
 from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import judge, read_judged

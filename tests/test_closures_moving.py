@@ -34,7 +34,7 @@ from plan2vec.graph.join_moving import median_distances, steps_before
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.graph.suspicious import lone_share
 from plan2vec.growing import add
-from plan2vec.learning import training
+from plan2vec.learning import gradient_loop
 from plan2vec.learning.encoders import make_network
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.recorded_pairs import recorded_pairs
@@ -405,7 +405,7 @@ def test_a_map_of_views_on_the_candidates_of_a_stacked_metric_can_be_loaded():
 
 @pytest.mark.parametrize("stop_at", [7, 22, 28])  # of 20 updates, 5 on all frames, and 6 of the map
 def test_a_fit_of_views_that_was_stopped_ends_with_the_same_bytes(whole, tmp_path, monkeypatch, stop_at):
-    save, saved = training._save_checkpoint, []
+    save, saved = gradient_loop._save_checkpoint, []
 
     def save_or_stop(*arguments):
         save(*arguments)
@@ -414,7 +414,7 @@ def test_a_fit_of_views_that_was_stopped_ends_with_the_same_bytes(whole, tmp_pat
             raise InterruptedError("as if killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(training, "_save_checkpoint", save_or_stop)
+        patched.setattr(gradient_loop, "_save_checkpoint", save_or_stop)
         with pytest.raises(InterruptedError):
             fit(corridor(*WALKS), BRIEF, tmp_path / "run", "cpu", checkpoint_seconds=0.0)
     assert not (tmp_path / "run" / PRODUCTS["vectors"]).exists()

@@ -16,7 +16,7 @@ from plan2vec.embedding.targets import mean_length
 from plan2vec.embedding.train import Teacher, Teaching, train_map
 from plan2vec.graph.build import edge_rows
 from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 CPU = torch.device("cpu")

@@ -23,7 +23,7 @@ from PIL import Image
 from plan2vec.bench.explorer_speed import nearest_on_map, serving
 from plan2vec.commands.main import main
 from plan2vec.data import make_sequences
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.model import Model, load
 from plan2vec.planner import METHODS
 from plan2vec.search.shortest_paths import best_first

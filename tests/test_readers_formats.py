@@ -88,7 +88,7 @@ def test_memory_stays_bounded_while_a_folder_is_read_and_kept(tmp_path):
     code = """
 import re, sys, pathlib, plan2vec
 from plan2vec.config import settle
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.runs.resume import open_run
 peak = lambda: int(re.search("VmHWM: *(.*) kB", pathlib.Path("/proc/self/status").read_text())[1])
 read = plan2vec.read  # imported now, as everything above

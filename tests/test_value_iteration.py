@@ -40,7 +40,7 @@ from plan2vec.embedding.value_iteration import (
 from plan2vec.explorer import underway
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.pipeline import fit
 from plan2vec.search.balls import balls
 from plan2vec.search.shortest_paths import connected_parts, distances_from

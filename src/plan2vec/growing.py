@@ -26,8 +26,8 @@ from plan2vec.graph.direction import each_pair_once
 from plan2vec.graph.join import join_frames
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.frozen import features_of, network_input
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal
 from plan2vec.model import Model, load
 from plan2vec.runs.changing import changing_run, replacing_together
 from plan2vec.runs.folder import Run, describe, fingerprint, recorded_features, write_frames, write_index

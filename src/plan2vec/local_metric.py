@@ -16,11 +16,11 @@ from plan2vec.learning.augmentation import Augmentation, augment, augmentation_o
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import VIEWS, Encoder, make_encoder, make_stacked
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
+from plan2vec.learning.gradient_loop import Journal, train
 from plan2vec.learning.pair_losses import AllFarPairs, all_distances, far_distance_loss, nce_loss, safe_norm
 from plan2vec.learning.processes import concatenated, in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import Pairs, draw_far, draw_judged, draw_neighbors, recorded_pairs, spaced_times
-from plan2vec.learning.training import Journal, train
 
 NEAR = 1.5  # pairs below this many `max_gap`s count as neighbours when accuracy is measured (paper, Table 3)
 NUM_JUDGED = 4000  # pairs by which accuracy is measured

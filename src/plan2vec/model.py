@@ -18,7 +18,7 @@ from plan2vec.graph.build import BuiltGraph, joined_nodes, places
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
 from plan2vec.learning.frozen import network_input
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.local_metric import NEAR, TrainedMetric, local_vectors, pair_distances
 from plan2vec.planner import Plan, make_plans
 from plan2vec.progress import goal_numbers, progress_curve, steps_left

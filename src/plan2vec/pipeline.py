@@ -24,9 +24,9 @@ from plan2vec.graph.join import join_frames, share_refused
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
 from plan2vec.learning.frozen import network_input
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.learning.processes import first_does, is_first
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, TrainedMetric, train_local_metric
 from plan2vec.model import Learned, Model
 from plan2vec.readers import read

@@ -13,8 +13,8 @@ from plan2vec.data import Sequences, frames_left, is_still, transitions
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder, mlp, standardization
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
+from plan2vec.learning.gradient_loop import Journal, train
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal, train
 
 
 @dataclass(frozen=True)

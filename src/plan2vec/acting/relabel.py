@@ -23,7 +23,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.readers import find_format, minari, ogbench_npz
 from plan2vec.readers.hdf5 import groups_of, member
-from plan2vec.readers.messages import import_extra, shown
+from plan2vec.readers.refusals import import_extra, shown
 
 HINDSIGHT = ("future", "random")
 

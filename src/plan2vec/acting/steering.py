@@ -17,8 +17,8 @@ from plan2vec.data import Sequences, is_still
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import Encoder, standardization
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
+from plan2vec.learning.gradient_loop import Journal, train
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal, train
 
 CELLS = (12, 16)  # rows and columns in which two views are compared
 ROWS_APART = (-1, 0, 1)  # rows of the other view that a row is compared with; all columns are

@@ -23,8 +23,8 @@ from plan2vec.baselines.contrastive import Futures
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
+from plan2vec.learning.gradient_loop import Journal, frozen_copy, move_towards, train
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal, frozen_copy, move_towards, train
 from plan2vec.planner import Distance
 
 

@@ -18,9 +18,9 @@ from plan2vec.graph.build import graph_of_edges
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
+from plan2vec.learning.gradient_loop import Journal, train
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import spaced_times
-from plan2vec.learning.training import Journal, train
 from plan2vec.search.shortest_paths import paths_from
 
 PAIRS_AT_ONCE = 2**14  # whose hidden layers fit a processor's cache

@@ -16,8 +16,8 @@ from plan2vec.baselines import VectorScorer
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder, mlp
 from plan2vec.learning.frame_tensors import Array, FrameTensors, as_images, on_device
+from plan2vec.learning.gradient_loop import Journal, train
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal, train
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """`plan2vec drive`: one episode in a maze of SPTM, by a fitted run of its walkthrough."""
 
-from plan2vec.acting.driver import Driver, RouteGuide
+from plan2vec.acting.picture_driver import Driver, RouteGuide
 from plan2vec.commands.answers import print_answer
 from plan2vec.commands.arguments import DriveCommand
 from plan2vec.domains import doom

@@ -66,7 +66,7 @@ def run_command(name: str, command: Command) -> int:
         run_explore(command)  # prints its address before torch is imported, which takes seconds
         return 0
     from plan2vec.learning import processes
-    from plan2vec.learning.training import show_log
+    from plan2vec.learning.gradient_loop import show_log
 
     show_log(is_program=True)
     try:

@@ -23,7 +23,7 @@ from plan2vec.graph.build import joined_nodes
 from plan2vec.model import Model, is_file
 from plan2vec.progress import goal_numbers, of_recorded, progress_curve, steps_to_goals
 from plan2vec.readers import lerobot
-from plan2vec.readers.messages import import_extra
+from plan2vec.readers.refusals import import_extra
 
 LAST = "LAST"
 COLUMNS = ("index", "episode_index", "frame_index", "progress_sparse")  # as LeRobot names them

@@ -9,7 +9,7 @@ from plan2vec.embedding.heads import Head, make_head
 from plan2vec.learning.encoders import VIEWS, Encoder, make_encoder, mlp
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.learning.frozen import FROZEN
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 
 
 class Embedding(nn.Module):

@@ -23,9 +23,9 @@ from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import standardization
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
+from plan2vec.learning.gradient_loop import Journal, train
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal, train
 from plan2vec.local_metric import LocalMetric, siamese_part
 
 FIRST_PHASE, NUM_PHASES = 600, 5  # updates, where no number was given; each phase is twice as long as the one before

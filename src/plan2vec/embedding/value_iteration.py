@@ -21,9 +21,9 @@ from plan2vec.embedding.network import Embedding
 from plan2vec.embedding.targets import distance_loss
 from plan2vec.graph.build import edge_rows, joined_nodes, select_edges
 from plan2vec.learning.frame_tensors import FrameTensors, encode
+from plan2vec.learning.gradient_loop import frozen_copy, move_towards
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import frozen_copy, move_towards
 from plan2vec.planner import walk_many
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts

@@ -28,7 +28,7 @@ from plan2vec.domains import maze
 from plan2vec.experiments.episode_progress import ROBOT, robot_recordings
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
-from plan2vec.readers.messages import import_extra
+from plan2vec.readers.refusals import import_extra
 from plan2vec.results.comparisons import Figures, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Case, Groups, Lines, Row, in_order, make_rows, markdown, parts_of, select, values

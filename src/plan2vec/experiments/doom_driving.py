@@ -26,7 +26,7 @@ from scipy.spatial import cKDTree
 from torch import nn
 
 from plan2vec.acting.controller import Controller
-from plan2vec.acting.driver import Driver, GoalItself, Guide, RouteGuide
+from plan2vec.acting.picture_driver import Driver, GoalItself, Guide, RouteGuide
 from plan2vec.acting.steering import Buttons, SteeringConfig, SteeringNetwork, controller_of, train_steering
 from plan2vec.baselines.sptm_memory import Reachability, ReachabilityConfig, SptmGuide, train_reachability
 from plan2vec.data import Sequences, make_sequences, transitions
@@ -34,8 +34,8 @@ from plan2vec.domains import doom
 from plan2vec.experiments.base_scene import Found, Scene, mean_or_none
 from plan2vec.files import replacing
 from plan2vec.graph.build import graph_of_edges
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import by_method, by_metric, compare

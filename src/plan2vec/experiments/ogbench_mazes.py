@@ -13,7 +13,7 @@ the place as two coordinates, for every method; nothing reads the maze. Frames b
 without a plan. *Graph search* follows shortest paths of the nodes' graph, without a map. *Greedy* plans hop to the
 neighbour of least D without memory, *lookahead* to the best node within three hops; *A\\** searches with 1.1 D as
 heuristic. Without a plan the agent heads for the goal and tries again after 30 actions. *Teleport* mazes draw at random
-where a teleport leads: the graph leaves such jumps out, and hops near them cost more (graph/chance.py)."""
+where a teleport leads: the graph leaves such jumps out, and hops near them cost more (graph/jumps.py)."""
 
 import sys
 from dataclasses import replace
@@ -29,7 +29,7 @@ from plan2vec.config import Config, EmbeddingConfig, Head, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import KINDS, MAZES, NAMES, generate, make_environment
 from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none
-from plan2vec.graph.chance import cut_after, jumps_by_chance, price_risk, soon_by_chance
+from plan2vec.graph.jumps import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.sparsify import cover_frames, join_balls
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read

@@ -22,7 +22,7 @@ from plan2vec.model import Located, Model
 from plan2vec.pictures.hops import doubted_closures, unjudged
 from plan2vec.pictures.scene import graph_scene, map_scene, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
-from plan2vec.readers.messages import UNREADABLE
+from plan2vec.readers.refusals import UNREADABLE
 from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import Judged, drop_struck, judge, read_judged, unstrike
 from plan2vec.search.shortest_paths import Path as Way

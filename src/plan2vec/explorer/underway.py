@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from plan2vec.explorer.server import WAITING
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.pictures.scene import even_choice
 from plan2vec.runs.folder import PRODUCTS, read_config, read_data
 from plan2vec.runs.products import MANIFEST, describe_graph

@@ -18,9 +18,9 @@ from plan2vec.config import DIRECTED_HEADS, Config
 from plan2vec.data import Sequences
 from plan2vec.graph.build import BuiltGraph, build_graph, edge_rows, graph_of_edges, transition_weights
 from plan2vec.graph.neighbors import NearPairs
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
-from plan2vec.learning.training import Journal
 
 # Steps within which frames look alike. Pendulum, 3,000 random steps: at 0.3 1.5 % of a plan's hops are impossible
 # and 95 % of the pairs have a plan, at 0.35 2.5 and 100 %, at 0.4 6 and 100 %, at 0.5 9 and 100 %.

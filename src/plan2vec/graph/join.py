@@ -12,16 +12,16 @@ from scipy.sparse import eye_array
 from plan2vec.config import Config
 from plan2vec.data import Sequences, equal_frames
 from plan2vec.graph.build import BuiltGraph, build_graph
-from plan2vec.graph.chance import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.closures import MAX_RADIUS, Closures, choose_closures
 from plan2vec.graph.direction import find_direction
 from plan2vec.graph.join_moving import join_views
+from plan2vec.graph.jumps import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.graph.suspicious import lone_share
 from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
-from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, StackedMetric, TrainedMetric, local_vectors, pair_distances
 from plan2vec.search.shortest_paths import connected_parts
 

@@ -17,8 +17,8 @@ from plan2vec.config import Config, flat, to_json
 from plan2vec.data import training_frames
 from plan2vec.domains import find_domain
 from plan2vec.files import own_folder, write_text
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal
 from plan2vec.model import Model
 from plan2vec.pictures import figures
 from plan2vec.pictures.figures import figure_bytes, is_image, save_figure, verdict_figure

@@ -14,10 +14,10 @@ from PIL import Image
 
 from plan2vec.config import ReadOptions
 from plan2vec.data import Sequences, transitions
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.readers import hdf5, image_folders, lerobot, minari, npz, ogbench_npz, pickled, streetlearn, video
 from plan2vec.readers.folders import why_not_a_file
-from plan2vec.readers.messages import Reading, shown
+from plan2vec.readers.refusals import Reading, shown
 
 FORMATS = (ogbench_npz, npz, pickled, hdf5, minari, lerobot, streetlearn, video, image_folders)
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from plan2vec.data import Sequences
 from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
-from plan2vec.readers.messages import Reading, first_line, require_memory, shown
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, LARGEST_PICTURE, open_picture
+from plan2vec.readers.refusals import Reading, first_line, require_memory, shown
 
 BATCH_BYTES = 32_000_000  # of an array, read at once
 BATCH_ROWS = 64  # encoded pictures, whose bytes are not known before

@@ -5,7 +5,7 @@ import re
 import stat
 from pathlib import Path
 
-from plan2vec.readers.messages import shown
+from plan2vec.readers.refusals import shown
 
 OUTSIDE = "a link out of the folder"
 

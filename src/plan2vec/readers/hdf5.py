@@ -17,7 +17,7 @@ from plan2vec.data import Sequences
 from plan2vec.readers.episodes import Episode, Rows, read_episodes
 from plan2vec.readers.folders import is_file_of, natural_key, require_file
 from plan2vec.readers.hdf5_guard import require_sound
-from plan2vec.readers.messages import DAMAGED, Reading, import_extra, refusing, require_memory, shown
+from plan2vec.readers.refusals import DAMAGED, Reading, import_extra, refusing, require_memory, shown
 
 NAME = "HDF5"
 EXPECTED = "an .hdf5 file (D4RL, robomimic)"

@@ -16,8 +16,8 @@ from PIL import Image, UnidentifiedImageError
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
 from plan2vec.readers.kept_frames import build, decode_all, kept_frames, usual_layout
-from plan2vec.readers.messages import Reading, name_some, shown
 from plan2vec.readers.picture_to_frame import frame_shape, open_picture
+from plan2vec.readers.refusals import Reading, name_some, shown
 
 NAME = "folder of images"
 EXPECTED = "a folder of images (png, jpg, ...)"

@@ -13,8 +13,8 @@ from PIL import Image
 
 from plan2vec.config import ReadOptions, parse_crop
 from plan2vec.data import RECORDED, Sequences, make_sequences, slices
-from plan2vec.readers.messages import Reading, first_line, name_some, refusing, shown
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, array_to_frame, frame_shape, to_frame
+from plan2vec.readers.refusals import Reading, first_line, name_some, refusing, shown
 
 KINDS = ("frames", "observations", "features")  # names of arrays, one of which is there
 BATCH = 256  # pictures decoded together

@@ -23,7 +23,7 @@ from plan2vec.data import Sequences
 from plan2vec.readers.episodes import Episode, Rows, choose_camera, read_episodes
 from plan2vec.readers.folders import leads_outside, require_file, why_not_a_file
 from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
-from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refusing, require_memory, shown
+from plan2vec.readers.refusals import DAMAGED, Reading, first_line, import_extra, refusing, require_memory, shown
 from plan2vec.readers.video import Film, decode
 
 NAME = "LeRobot"

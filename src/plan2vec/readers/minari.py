@@ -14,7 +14,7 @@ from plan2vec.data import Sequences
 from plan2vec.readers.episodes import Episode, Rows, read_episodes
 from plan2vec.readers.folders import OUTSIDE, leads_outside
 from plan2vec.readers.hdf5 import flat_entries, groups_of, inner_group, open_hdf5, recorded_actions, require_array
-from plan2vec.readers.messages import Reading, shown
+from plan2vec.readers.refusals import Reading, shown
 
 NAME = "Minari"
 EXPECTED = "minari:ID"

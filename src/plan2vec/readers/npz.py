@@ -21,8 +21,8 @@ from plan2vec.data import RECORDED, Sequences
 from plan2vec.files import replacing
 from plan2vec.readers.folders import is_file_of, require_file
 from plan2vec.readers.kept_frames import KINDS, name_arrays, to_sequences
-from plan2vec.readers.messages import UNREADABLE, Reading, refusing, require_memory, shown
 from plan2vec.readers.pickled import admit_arrays
+from plan2vec.readers.refusals import UNREADABLE, Reading, refusing, require_memory, shown
 
 NAME = ".npz or .npy arrays"
 EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or one of OGBench, or an .npy file"

@@ -15,7 +15,7 @@ from plan2vec.data import Sequences
 from plan2vec.readers import npz
 from plan2vec.readers.folders import why_not_a_file
 from plan2vec.readers.kept_frames import to_sequences
-from plan2vec.readers.messages import Reading
+from plan2vec.readers.refusals import Reading
 
 NAME = "OGBench data set"
 EXPECTED = npz.EXPECTED  # said once

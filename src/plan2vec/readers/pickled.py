@@ -13,7 +13,7 @@ import numpy as np
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import is_file_of, require_file
 from plan2vec.readers.kept_frames import name_arrays, to_sequences
-from plan2vec.readers.messages import UNREADABLE, Reading, refusing
+from plan2vec.readers.refusals import UNREADABLE, Reading, refusing
 
 NAME = "pickle of arrays"
 EXPECTED = "a .pkl file of arrays (with --trust-pickle)"

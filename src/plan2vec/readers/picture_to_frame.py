@@ -13,7 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from plan2vec.config import Box, ReadOptions, parse_crop
-from plan2vec.readers.messages import UNREADABLE, first_line, refusing
+from plan2vec.readers.refusals import UNREADABLE, first_line, refusing
 
 # what Pillow may try; never EPS and others that start programs
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "GIF", "PPM")

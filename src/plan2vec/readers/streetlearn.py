@@ -17,9 +17,9 @@ import numpy as np
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
 from plan2vec.readers.kept_frames import build, decode_all, kept_frames, taken, usual_layout
-from plan2vec.readers.messages import Reading, shown
 from plan2vec.readers.npz import load_array, open_plainly
 from plan2vec.readers.picture_to_frame import frame_shape, open_picture
+from plan2vec.readers.refusals import Reading, shown
 
 NAME = "processed StreetLearn folder"
 EXPECTED = "a processed StreetLearn folder (with --trust-pickle)"

@@ -13,8 +13,8 @@ from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
 from plan2vec.readers.image_folders import SUFFIXES as IMAGE_SUFFIXES
 from plan2vec.readers.kept_frames import FrameStore, build, tick_of
-from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, shown
 from plan2vec.readers.picture_to_frame import LARGEST_PICTURE
+from plan2vec.readers.refusals import DAMAGED, Reading, first_line, import_extra, shown
 
 NAME = "video"
 EXPECTED = "a video or a folder of videos"

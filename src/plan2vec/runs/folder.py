@@ -29,9 +29,9 @@ from plan2vec.files import replacing, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.frozen import FROZEN, NUM_FEATURES, features_of
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.local_metric import TrainedMetric, build_local_metric
-from plan2vec.readers.messages import shown
+from plan2vec.readers.refusals import shown
 from plan2vec.runs import products
 from plan2vec.runs.changing import finish_replacement
 from plan2vec.runs.products import COVERED, FEATURES, MANIFEST, PRODUCTS, read_json, readable, require

@@ -20,7 +20,7 @@ from torch import nn
 
 from plan2vec.files import read_text, write_text
 from plan2vec.graph.build import BuiltGraph, closure_entries
-from plan2vec.readers.messages import UNREADABLE, refusing
+from plan2vec.readers.refusals import UNREADABLE, refusing
 from plan2vec.runs.struck import Pair
 from plan2vec.version import __version__
 

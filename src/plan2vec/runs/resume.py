@@ -10,7 +10,7 @@ from plan2vec.config import FORMAT_VERSION, Config, differing, to_json
 from plan2vec.data import Sequences
 from plan2vec.files import is_leftover, write_text
 from plan2vec.learning import processes
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 from plan2vec.runs.changing import LOCK, changing_run, finish_replacement
 from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_data, write_data
 from plan2vec.runs.products import COVERED, FEATURES, MANIFEST, check_files, read_json

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.files import read_text, write_text
 from plan2vec.graph.build import edge_rows, select_edges
-from plan2vec.readers.messages import refusing
+from plan2vec.readers.refusals import refusing
 from plan2vec.runs.changing import WAIT, changing_run
 
 FILE = "struck.json"

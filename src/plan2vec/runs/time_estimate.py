@@ -20,10 +20,10 @@ from plan2vec.graph.neighbors import TILE, numbers_at_once
 from plan2vec.learning.augmentation import augment, augmentation_of, draw_changes
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.frozen import FROZEN, network_input
+from plan2vec.learning.gradient_loop import duration
 from plan2vec.learning.processes import in_shares
-from plan2vec.learning.training import duration
 from plan2vec.local_metric import build_local_metric, pair_distances
-from plan2vec.readers.messages import available_memory
+from plan2vec.readers.refusals import available_memory
 from plan2vec.search.shortest_paths import SECONDS_PER_EDGE
 
 LONG = 300.0  # seconds from which on faster ways are named

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from plan2vec.config import ReadOptions
-from plan2vec.learning.training import Journal
+from plan2vec.learning.gradient_loop import Journal
 
 SHARE_OF_MEMORY = 0.8  # of the free memory, which recordings may claim
 NUM_NAMED = 3  # skipped files that are named

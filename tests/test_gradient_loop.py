@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from plan2vec.files import is_leftover, replacing, write_text
-from plan2vec.learning import training
+from plan2vec.learning import gradient_loop
+from plan2vec.learning.gradient_loop import LOGGER, NUM_LOG_LINES, Journal, schedule, show_log, train
 from plan2vec.learning.random_streams import rng_at
-from plan2vec.learning.training import LOGGER, NUM_LOG_LINES, Journal, schedule, show_log, train
 
 
 class InterruptionError(Exception):
@@ -190,7 +190,7 @@ def test_progress_shows_the_log_plainly_unless_it_goes_elsewhere(monkeypatch, ca
 def test_without_a_terminal_progress_is_a_line_every_30_seconds(monkeypatch, capsys):
     clear_logger(monkeypatch)
     clock = iter([0.0, 10.0, 31.0, 40.0, 62.0, 70.0])
-    monkeypatch.setattr(training.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(gradient_loop.time, "monotonic", lambda: next(clock))
     with Journal(show_progress=True).bar("embedding", 1500, " updates") as advance:
         for done in (100, 200, 410, 500, 720, 1500):
             advance(done)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from plan2vec.acting.controller import Controller
-from plan2vec.acting.driver import AHEAD, LOOKS, REACH, Driver, GoalItself, RouteGuide, Whereabouts
+from plan2vec.acting.picture_driver import AHEAD, LOOKS, REACH, Driver, GoalItself, RouteGuide, Whereabouts
 from plan2vec.acting.steering import (
     Buttons,
     SteeringConfig,

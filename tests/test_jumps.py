@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences, transitions
-from plan2vec.graph.chance import cut_after, jumps_by_chance, price_risk, soon_by_chance
+from plan2vec.graph.jumps import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.pipeline import fit
 
 DOORS = 30.0  # from 0 to DOORS steps leads a corridor; a door at its end throws the walker elsewhere
