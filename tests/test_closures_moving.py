@@ -17,6 +17,7 @@ from plan2vec.graph.closures_moving import (
     BACKWARD,
     BOTH,
     HALF_RUN,
+    MIN_LASTING,
     MIN_TIME,
     MIRRORED,
     PER_BIN,
@@ -29,6 +30,7 @@ from plan2vec.graph.closures_moving import (
     recorded_hops,
     run_means,
     score_runs,
+    share_lasting,
 )
 from plan2vec.graph.join_moving import median_distances, steps_before
 from plan2vec.graph.neighbors import NearPairs, near_pairs
@@ -135,6 +137,22 @@ def test_frames_of_one_recording_close_only_after_some_time():
     standing = believed_in(*world(np.repeat(np.arange(15), 5) / 5))  # so slow that all frames are near
     apart = standing.pairs.second - standing.pairs.first
     assert len(apart) > 0 and apart.min() >= MIN_TIME
+
+
+def test_a_corridor_walked_twice_lasts_and_look_alikes_that_soon_part_do_not():
+    vectors, _, run = world(np.arange(60), np.arange(60))
+    assert share_lasting(vectors, run, believed_in(*world(np.arange(60), np.arange(60))).pairs, GAP) == 1
+    # six walks pass the same eleven views, on their way from elsewhere to elsewhere
+    some = world(*(np.concatenate((k + np.arange(12), np.arange(11), k + 500 + np.arange(12)))
+                   for k in 1000 * np.arange(1, 7)))
+    pairs = believed_in(*some).pairs
+    assert len(pairs) > 30 and share_lasting(some[0], some[2], pairs, GAP) < MIN_LASTING / 2
+
+
+def test_a_recording_that_ends_soon_says_nothing_about_how_long_views_stay_the_same():
+    some = world(np.arange(14), np.arange(14))
+    pairs = believed_in(*some).pairs
+    assert len(pairs) == 14 and share_lasting(some[0], some[2], pairs, GAP) == 1
 
 
 @pytest.mark.parametrize("way", [1, -1])

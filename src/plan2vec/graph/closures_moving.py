@@ -32,6 +32,8 @@ MIN_TIME = 20  # frames of one recording nearer in time than this need no closur
 BESIDE = 3  # frames to either side within which the best aligned closures stay
 SLACK = 0.1  # recorded steps by which a closure may be worse than the best beside it
 MIN_RECOGNIZED = 0.4  # share of the unseen recorded steps that the metric must take for neighbours
+LONG, MIN_LASTING = 20, 0.6  # frames for which views must go on being the same, and share of the closures that must
+ALIKE_ON, PACES = 4 / 3, ((1, 1), (1, 0), (0, 1), (2, 1), (1, 2))  # `max_gap`s; frames by which the two sides move on
 PER_BIN, PAIRS_AT_ONCE = 50, 2**16  # closures whose confidence is estimated, pairs that are scored together
 PLAIN, BACKWARD, MIRRORED, BOTH = range(4)
 
@@ -120,6 +122,24 @@ def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, n
     return Believed(pairs, confidences(num_chance[: len(kept)]), float(share), threshold)
 
 
+def share_lasting(vectors: np.ndarray, run: np.ndarray, pairs: NearPairs, max_gap: int) -> float:
+    """Share of the closures around which views go on being the same for `LONG` frames, before and after together. Where
+    a recording ended before, nobody knows; 1 where that is all."""
+    lasted, cut_off = np.zeros(len(pairs), np.int64), np.zeros(len(pairs), bool)
+    for way in (-1, 1):
+        ends, alike = np.stack((pairs.first, pairs.second)), np.ones(len(pairs), bool)
+        for _ in range(LONG):
+            others = np.clip(ends[:, None] + way * np.array(PACES).T[:, :, None], 0, len(run) - 1)  # (2, paces, m)
+            inside = (run[others] == run[ends][:, None]).all(axis=0) & (others != ends[:, None]).any(axis=0)
+            distance = np.where(inside, np.linalg.norm(vectors[others[0]] - vectors[others[1]], axis=-1), np.inf)
+            cut_off |= alike & ~inside.all(axis=0)
+            alike &= distance.min(axis=0) <= ALIKE_ON * max_gap
+            ends = np.where(alike, others[:, distance.argmin(axis=0), np.arange(len(pairs))], ends)
+            lasted += alike
+    known = (lasted >= LONG) | ~cut_off
+    return float(np.mean(lasted[known] >= LONG)) if known.any() else 1.0
+
+
 def confidences(num_chance: np.ndarray) -> np.ndarray:
     """(m,) of closures in the order of their means, from the number of decoys (m,) up to each: 1 - the share of decoys
     among those of about the same mean, and never above a surer one's."""
@@ -145,8 +165,11 @@ def in_steps(distance: np.ndarray, steps: np.ndarray) -> np.ndarray:
     return np.interp(distance, rising, np.arange(len(steps))).astype(np.float32)
 
 
-def describe(believed: Believed, scored: Scored, recognized: float | None) -> str:
+def describe(believed: Believed, scored: Scored, recognized: float | None, lasting: float) -> str:
     """One line for the user: how closures were chosen."""
+    if not len(believed.pairs) and lasting < MIN_LASTING:
+        return (f"no closures: only {lasting:.0%} of the look-alikes go on being alike for {LONG} frames (at least "
+                f"{MIN_LASTING:.0%} needed), so they may be places that look alike everywhere; --radius believes them")
     if recognized is not None and recognized < MIN_RECOGNIZED:
         return (f"no closures: the local metric takes only {recognized:.0%} of recorded steps it has not seen for "
                 f"neighbours (at least {MIN_RECOGNIZED:.0%} needed), so it cannot say which places were seen again")

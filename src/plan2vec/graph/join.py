@@ -36,8 +36,7 @@ def join_frames(recorded: Sequences, trained: TrainedMetric, config: Config, ima
     jumps, sequence = jumps_by_chance(recorded.sequence, vectors, config.max_gap, usable), recorded.sequence
     if len(jumps):
         recorded = replace(recorded, sequence=cut_after(sequence, jumps))
-        journal.say(f"{len(jumps):,} recorded jumps are left out: chance decides where they lead, so no plan can count "
-                    "on them")
+        journal.say(f"{len(jumps):,} recorded jumps are left out: where they lead is chance, so no plan can use them")
     if config.view == "moving" and recorded.frames.ndim == 4:
         built = join_views(recorded, trained, vectors, config, images, usable)
     else:  # a fixed camera's pictures, or vectors: a frame shows all that there is to see

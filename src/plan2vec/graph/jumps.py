@@ -17,7 +17,6 @@ UNRELATED = 2  # `max_gap`s: what training asks of unrelated frames at least
 MOST_JUMPS = 0.1  # share of the recorded steps: where more jump, the metric fits badly, and nothing is cut
 LIKELY = 0.5  # share of the jumps from look-alikes that must end as this one does
 STEPS_AT_ONCE, JUMPS_AT_ONCE = 2**20, 2**8  # that are measured together, and compared with all others
-NUM_SOURCES = 8  # of paths whose mean length is taken
 
 
 def jumps_by_chance(sequence: np.ndarray, vectors: np.ndarray, max_gap: int, usable: np.ndarray) -> np.ndarray:
@@ -57,7 +56,7 @@ def price_risk(graph: csr_array, risk: np.ndarray) -> csr_array:
     """The graph whose hops cost the risk of their ends, too. `risk` (n,): share of the passages that chance takes over;
     half of it is paid on entering and half on leaving, so what led there and back alike still does."""
     nodes = joined_nodes(graph)
-    lengths = distances_from(graph, nodes[np.linspace(0, len(nodes) - 1, NUM_SOURCES, dtype=int)])
+    lengths = distances_from(graph, nodes[np.linspace(0, len(nodes) - 1, 8, dtype=int)])  # enough for a mean
     lost = float(lengths[np.isfinite(lengths) & (lengths > 0)].mean())
     priced = graph.data + lost * (risk[edge_rows(graph)] + risk[graph.indices]) / 2
     return csr_array((priced.astype(np.float32), graph.indices, graph.indptr), shape=graph.shape)
