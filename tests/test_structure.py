@@ -30,7 +30,7 @@ TIERS = (
 )
 TIER_OF = {unit: number for number, tier in enumerate(TIERS, 1) for unit in tier}
 TRAINING = ("local_metric", "graph", "search", "embedding", "learning")
-MOST_LINES = 22_000
+MOST_LINES = 21_999
 EXTRAS = (
     "gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis",
     "networkx", "usearch", "stable_baselines3", "ogbench", "mujoco", "triton", "vizdoom"

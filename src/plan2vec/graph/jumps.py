@@ -53,8 +53,7 @@ def soon_by_chance(sequence: np.ndarray, jumps: np.ndarray, ahead: int) -> np.nd
 
 
 def price_risk(graph: csr_array, risk: np.ndarray) -> csr_array:
-    """The graph whose hops cost the risk of their ends, too. `risk` (n,): share of the passages that chance takes over;
-    half of it is paid on entering and half on leaving, so what led there and back alike still does."""
+    """The graph whose hops cost more: half of the risk (n,) of either end, so that ways there and back stay alike."""
     nodes = joined_nodes(graph)
     lengths = distances_from(graph, nodes[np.linspace(0, len(nodes) - 1, 8, dtype=int)])  # enough for a mean
     lost = float(lengths[np.isfinite(lengths) & (lengths > 0)].mean())
