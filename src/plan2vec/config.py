@@ -187,7 +187,7 @@ class Config:
 DEFAULTS = {"dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.batch_size": 128,
             "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0, "local_metric.jitter": 0.0}
 SETTLED = (*DEFAULTS, "view", "closures.neighbors")  # what `settle` decides
-UPDATES = ("local_metric.num_updates", "embedding.num_updates")  # local_metric.py and embedding/train.py do
+UPDATES = ("local_metric.num_updates", "embedding.num_updates")  # left to local_metric.py and embedding/train.py
 # Where a fixed camera was moved between takes, the metric must not know a take by its background.
 SHIFTING = {"local_metric.jitter": 0.08}
 # With a moving camera every view is new, so the metric must be kept from learning views by heart.
