@@ -179,6 +179,8 @@ def test_fit_and_evaluate_end_with_the_verdict_and_the_numbers_come_with_verbose
     assert main(["evaluate", run, "--device", "cpu", "--json"]) == 0
     card = json.loads(capsys.readouterr().out)
     assert told == fitted and verbose.endswith(told) and "num_edges" in verbose and "num_edges" not in told
-    assert told.splitlines()[0] == card["verdict"]["sentence"] == make_verdict(card).sentence
+    verdict = make_verdict(card)
+    assert card["verdict"]["sentence"] == verdict.sentence and not verdict.good
+    assert told.splitlines()[0] == f"{verdict.headline} {verdict.sentence}"
     assert told.splitlines()[-2:] == [f"Next: {card['verdict']['next'][0]}", f"      {card['verdict']['next'][1]}"]
     assert [line.split(":")[0].strip() for line in told.splitlines()[1:-2]] == list(card["verdict"]["look_at"])

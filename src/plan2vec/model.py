@@ -190,7 +190,8 @@ class Model:
         if method != "auto" or made.nodes is not None or self.parts[1][first] != self.parts[1][second]:
             return made
         searched = self.plan_many(*ends, "astar")[0]
-        return replace(searched, reason=f"the greedy walk failed ({made.reason}), so A* searched with the map")
+        failed = made.reason.partition(";")[0]
+        return replace(searched, reason=f"the greedy walk failed ({failed}), so A* searched with the map")
 
     def _asked(self, frame: int | Images, name: str) -> tuple[int, str]:
         """A frame number, and why there is none (-1)."""

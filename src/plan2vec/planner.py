@@ -113,10 +113,10 @@ def _walk_all(graph: csr_array, distance: Distance, starts: np.ndarray, goals: n
         trace += passed
         here[going] = around.nodes[chosen]
         going = going[here[going] != goals[going]]
-    plans = []
+    plans, other = [], "lookahead, " if method == "greedy" else ""
     for which, (nodes, length) in enumerate(_paths(graph, trace)):
         answers = frozenset(np.flatnonzero(touched[which]).tolist())
-        reason = f"{reasons[which]}; try lookahead, astar or dijkstra" if reasons[which] else ""
+        reason = f"{reasons[which]}; try {other}astar or dijkstra" if reasons[which] else ""
         plans.append(Plan(int(starts[which]), int(goals[which]), method, None if reason else nodes,
                           None if reason else length, int(num_expanded[which]), len(answers), reason, answers))
     return plans

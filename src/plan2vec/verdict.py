@@ -31,8 +31,9 @@ class Verdict:
     unknown: str = ""  # what nobody can know without true positions
 
     def __str__(self) -> str:
+        first = self.sentence if self.good else f"{self.headline} {self.sentence}"
         bad = [f"  {name}: {words}" for name, words in self.look_at.items()]
-        return "\n".join([self.sentence, *bad, f"Next: {self.next[0]}", f"      {self.next[1]}"])
+        return "\n".join([first, *bad, f"Next: {self.next[0]}", f"      {self.next[1]}"])
 
 
 POSITION = "units of position"  # a domain knows better
@@ -60,7 +61,7 @@ LINES = {  # those that others depend on come first
         "See `plan2vec closures`."),
     "loop_closures": Line("Pairs of frames joined because they look the same, beside the recorded steps.", "closures",
         (1, inf), "Record the same places again. A recording that never comes back is a line by right.",
-        "No closures: no place was recognized as seen before, so the map is a line of recorded steps."),
+        "No closures: of no place it is sure that it was seen before, so the map is a line of recorded steps."),
     "largest_component_share": Line("Frames in the largest part.", "share", (0.99, inf), "If recordings never meet, "
         "each part is a map of its own. Else record sequences that overlap, in both directions.", "The map has {parts} "
         "parts that no path joins: plans exist inside each, and the largest holds {percent} of the frames."),

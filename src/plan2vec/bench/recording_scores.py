@@ -128,7 +128,6 @@ def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 class World(NamedTuple):
     """Gymnasium's physics (classic control), written for many states at once; a test compares the two."""
-
     environment: str
     actions: np.ndarray  # (a,) the grid that is tried
     move: Callable[[np.ndarray, np.ndarray], np.ndarray]  # observations (m, d), actions (m,) -> the next (m, d)

@@ -15,6 +15,7 @@ from plan2vec.commands.answers import CONSOLE, clean, print_answer, print_scorec
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand
 from plan2vec.commands.fitting import with_verdict
 from plan2vec.evaluation import default_rule, evaluate
+from plan2vec.explorer.session import read_beside
 from plan2vec.files import own_folder, write_text
 from plan2vec.growing import follow_strikes
 from plan2vec.model import Model, is_file, load
@@ -27,6 +28,7 @@ from plan2vec.runs.changing import WAIT, changing_run
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.products import COVERED, check_files, fitted_struck, load_graph
 from plan2vec.runs.struck import Pair, drop_struck, judge, read_judged
+from plan2vec.verdict import make_verdict
 
 IN_SENTENCE = ("start", "goal", "method", "length", "hops", "reason")  # said before the table of a plan
 INSIDE = ("parts", "num_touched", "num_expanded")  # of the search: for programs
@@ -52,8 +54,7 @@ def run_closures(command: ClosuresCommand) -> None:
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
     if not map_follows(command.run):
-        remedy = f"`plan2vec closures {command.run} --update` brings it up to date"
-        say(f"the map does not know yet what was struck; {remedy}")
+        say(f"the map does not know yet what was struck; `plan2vec closures {command.run} --update` tells it")
     print_closures(model, command, answer)
 
 
@@ -139,6 +140,8 @@ def run_plan(command: PlanCommand) -> None:
     if command.video is not None:
         require_images(model.sequences)
     made = model.plan(command.start, command.goal, command.method, command.lookahead, command.memory)
+    if (verdict := read_beside(model.folder, "scorecard.json", make_verdict)) and not verdict.good:
+        say(f"warning: {verdict.headline} {verdict.sentence}")
     parts = [int(model.parts[1][number]) if number >= 0 else None for number in (made.start, made.goal)]
     images = {"start_image": placed(model, command.start), "goal_image": placed(model, command.goal)}
     answer = clean(dataclasses.asdict(made) | {"hops": made.hops, "parts": parts} | images)

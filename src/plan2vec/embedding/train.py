@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.config import Config, EmbeddingConfig
-from plan2vec.embedding.arrivals import Trial
+from plan2vec.embedding.arrivals import ENOUGH, Trial
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.network import Embedding, build_embedding, taught_part
 from plan2vec.embedding.targets import Rounds, distance_loss, mean_length
@@ -85,7 +85,8 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
             return
         if trial.is_enough(arrived := trial.share_arrived(embedding, images)):
             return
-        journal.say(f"after {begun:,} updates {arrived:.1%} of the walks by the map arrive; it learns on")
+        journal.say(f"after {begun:,} of at most {FIRST_PHASE * (2**NUM_PHASES - 1):,} updates {arrived:.1%} of the "
+                    f"walks by the map arrive ({ENOUGH:.1%} wanted); it learns on")
 
 
 class Teacher(nn.Module):

@@ -200,7 +200,7 @@ def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any]) -> A
     try:
         return read(json.loads(read_text(path)))
     except UNREADABLE:
-        print(f"explorer: {path} is no {path.stem} that this version reads; it is left out", file=sys.stderr)
+        print(f"{path} is no {path.stem} that this version reads; it is left out", file=sys.stderr)
         return None
 
 

@@ -12,8 +12,8 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
                falls until decoys are at most the share `max_false` of the closures.
     alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
     hops       Frames up to `max_gap` recorded steps apart are joined too: greedy plans need long hops.
-    refusal    A metric that does not even recognize recorded steps of sequences it has not seen says nothing about
-               places. Then no closure is believed."""
+    refusal    No closure is believed if the metric does not even recognize recorded steps that it has not seen; nor if
+               most look-alikes soon part: who comes back sees the same views for long, but a wall is like any other."""
 
 from dataclasses import dataclass, replace
 

@@ -2,8 +2,7 @@
 
 A recorded step is a *jump* if the local metric holds its ends for unrelated. Where most jumps from look-alikes of a
 frame ended elsewhere, no plan can count on this one. So the sequence counts as ended there, and no edge leads across.
-Who passes close by may be caught. So a hop costs, beside its length, what is lost on average: the share of passages
-that chance took over, times the mean length of a path."""
+Who passes close by may be caught: a hop also costs the share of passages that chance took over, times a mean path."""
 
 import numpy as np
 import torch
@@ -22,9 +21,9 @@ STEPS_AT_ONCE, JUMPS_AT_ONCE = 2**20, 2**8  # that are measured together, and co
 def jumps_by_chance(sequence: np.ndarray, vectors: np.ndarray, max_gap: int, usable: np.ndarray) -> np.ndarray:
     """(k,) frames after which chance decided what was recorded next. `vectors` (n, d): the local metric's."""
     start = transitions(sequence, usable)
-    parts = [start[part] for part in slices(len(start), STEPS_AT_ONCE)]
+    parts = np.array_split(start, 1 + len(start) // STEPS_AT_ONCE)
     length = [np.linalg.norm(vectors[part + 1] - vectors[part], axis=1) for part in parts]
-    jumps = start[np.concatenate([np.zeros(0), *length]) > UNRELATED * max_gap]
+    jumps = start[np.concatenate(length) > UNRELATED * max_gap]
     if len(jumps) > MOST_JUMPS * len(start):
         return jumps[:0]
     begin, end = (torch.from_numpy(np.ascontiguousarray(vectors[frames])) for frames in (jumps, jumps + 1))
@@ -45,10 +44,8 @@ def cut_after(sequence: np.ndarray, frames: np.ndarray) -> np.ndarray:
 
 def soon_by_chance(sequence: np.ndarray, jumps: np.ndarray, ahead: int) -> np.ndarray:
     """(n,) bool: within so many steps chance decided. `sequence` (n,): as recorded."""
-    soon = np.zeros(len(sequence), bool)
-    for back in range(ahead):
-        earlier = np.maximum(jumps - back, 0)
-        soon[earlier[sequence[earlier] == sequence[jumps]]] = True
+    earlier, soon = np.maximum(jumps[:, None] - np.arange(ahead), 0), np.zeros(len(sequence), bool)
+    soon[earlier[sequence[earlier] == sequence[jumps][:, None]]] = True
     return soon
 
 

@@ -58,7 +58,7 @@ def refuse_other_folder(folder: Path) -> None:
     if not folder.exists() or is_run(folder):
         return
     if not folder.is_dir() or not all(_is_first_file(path) for path in folder.iterdir()):
-        raise ValueError(f"{folder} exists and is no run folder; choose another --out or empty it")
+        raise ValueError(f"{folder} exists and is no run folder; choose another --out")
 
 
 def _is_first_file(path: Path) -> bool:
