@@ -182,5 +182,7 @@ def test_fit_and_evaluate_end_with_the_verdict_and_the_numbers_come_with_verbose
     verdict = make_verdict(card)
     assert card["verdict"]["sentence"] == verdict.sentence and not verdict.good
     assert told.splitlines()[0] == f"{verdict.headline} {verdict.sentence}"
+    assert main(["plan", run, "--device", "cpu", "--start", "0", "--goal", "5"]) == 0
+    assert f"warning: {verdict.headline} {verdict.sentence}" in capsys.readouterr().err
     assert told.splitlines()[-2:] == [f"Next: {card['verdict']['next'][0]}", f"      {card['verdict']['next'][1]}"]
     assert [line.split(":")[0].strip() for line in told.splitlines()[1:-2]] == list(card["verdict"]["look_at"])
