@@ -54,7 +54,7 @@ def run_closures(command: ClosuresCommand) -> None:
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
     if not map_follows(command.run):
-        say(f"the map does not know yet what was struck; `plan2vec closures {command.run} --update` tells it")
+        say(f"the map does not know what was struck; `plan2vec closures {command.run} --update` brings it up to date")
     print_closures(model, command, answer)
 
 

@@ -110,7 +110,7 @@ def _score_table(scorecard: dict, position_unit: str) -> str:
 
 def _settings(config: Config) -> str:
     default = dict(flat(to_json(Config())))
-    rows = [(name, f"{value}{f' (default: {default[name]})' if value != default[name] is not None else ''}")
+    rows = [(name, f"{value}{f' (default: {default[name]})' if value != default[name] else ''}")
             for name, value in flat(to_json(config))]
     return f"<details><summary>{len(rows)} settings</summary>{_table(rows)}</details>"
 
