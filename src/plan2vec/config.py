@@ -126,7 +126,7 @@ class EmbeddingConfig:
     goals_per_round: int = 256  # goals that distances are searched to
     updates_per_round: int = 300  # after so many updates they are replaced by new ones
     learning_rate: float = 1e-3  # Adam, at its highest
-    loss: Loss = "huber"  # of D and the path's length, see losses.py
+    loss: Loss = "huber"  # of D and the path's length, see embedding/targets.py
 
 
 @dataclass(frozen=True)

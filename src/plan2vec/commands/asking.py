@@ -15,7 +15,6 @@ from plan2vec.commands.answers import CONSOLE, clean, print_answer, print_scorec
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand
 from plan2vec.commands.fitting import with_verdict
 from plan2vec.evaluation import default_rule, evaluate
-from plan2vec.explorer.session import read_beside
 from plan2vec.files import own_folder, write_text
 from plan2vec.growing import follow_strikes
 from plan2vec.model import Model, is_file, load
@@ -26,7 +25,7 @@ from plan2vec.pictures.hops import count_words, doubted_closures, hops_of, unjud
 from plan2vec.planner import Plan
 from plan2vec.runs.changing import WAIT, changing_run
 from plan2vec.runs.folder import require_finished
-from plan2vec.runs.products import COVERED, check_files, fitted_struck, load_graph
+from plan2vec.runs.products import COVERED, check_files, fitted_struck, load_graph, read_beside
 from plan2vec.runs.struck import Pair, drop_struck, judge, read_judged
 from plan2vec.verdict import make_verdict
 

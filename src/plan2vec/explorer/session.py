@@ -1,13 +1,8 @@
 """The model behind the page, what the page asks of it, and what a person tells it."""
 
-import json
 import math
-import sys
 import threading
-from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -16,14 +11,12 @@ from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.domains import find_domain
 from plan2vec.evaluation import truth_of
-from plan2vec.files import read_text
 from plan2vec.learning.random_streams import Stream
 from plan2vec.model import Located, Model
 from plan2vec.pictures.hops import doubted_closures, unjudged
 from plan2vec.pictures.scene import graph_scene, map_scene, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
-from plan2vec.readers.refusals import UNREADABLE
-from plan2vec.runs.products import load_graph
+from plan2vec.runs.products import load_graph, read_beside
 from plan2vec.runs.struck import Judged, drop_struck, judge, read_judged, unstrike
 from plan2vec.search.shortest_paths import Path as Way
 from plan2vec.validity import SOON, closure_numbers, counted_closures
@@ -190,18 +183,6 @@ def read_card(model: Model) -> tuple[dict, bool]:
     if truth is not None and model.graph.nnz <= MANY_EDGES:
         card |= closure_numbers(model.graph, sequences.sequence, truth, None, min_gap)
     return card, False
-
-
-def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any]) -> Any:
-    """What `read` makes of a JSON file of the run; None where there is none, or it cannot be read, which is said."""
-    path = None if folder is None else folder / name
-    if path is None or not path.exists():
-        return None
-    try:
-        return read(json.loads(read_text(path)))
-    except UNREADABLE:
-        print(f"{path} is no {path.stem} that this version reads; it is left out", file=sys.stderr)
-        return None
 
 
 def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf) -> Plan:

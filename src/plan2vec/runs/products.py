@@ -6,7 +6,8 @@ file. What a person edits (struck.json) and what is only looked at is not covere
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,18 @@ def readable(path: Path) -> AbstractContextManager[None]:
 def read_json(path: Path) -> dict:
     with refusing(str(path), (OSError, ValueError), "cannot be read", remedy(path.parent)):
         return json.loads(read_text(path))
+
+
+def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any]) -> Any:
+    """What `read` makes of a JSON file of the run; None where there is none, or it cannot be read, which is said."""
+    path = None if folder is None else folder / name
+    if path is None or not path.exists():
+        return None
+    try:
+        return read(json.loads(read_text(path)))
+    except UNREADABLE:
+        print(f"{path} is no {path.stem} that this version reads; it is left out", file=sys.stderr)
+        return None
 
 
 def require(holds: bool, expected: str) -> None:
