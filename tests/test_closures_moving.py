@@ -458,6 +458,16 @@ def test_a_map_of_views_grows_where_new_walks_pass_old_places(tmp_path):
     assert new.built.confidence[:, 120:].nnz > 20 and isinstance(new.embedding.encoder, OnMetric)
 
 
+def test_closures_of_look_alikes_that_soon_part_are_refused_and_said_unless_a_radius_believes_them(monkeypatch):
+    monkeypatch.setattr("plan2vec.graph.join_moving.share_lasting", lambda *arguments: 0.3)
+    recorded = corridor(*WALKS)
+    refused, given = (fit(recorded, replace(BRIEF, radius=radius), device="cpu") for radius in (None, REACH * GAP))
+    counts = [len(closure_entries(one.graph, recorded.sequence).nonzero()[0]) for one in (refused, given)]
+    assert refused.radius == 0 and refused.built.estimated_false is None and counts[0] < counts[1]
+    assert refused.closure_report.startswith("no closures: only 30% of the look-alikes go on being alike")
+    assert "by runs of" in given.closure_report
+
+
 def test_a_map_of_views_without_closures_can_grow_too(tmp_path, monkeypatch):
     monkeypatch.setattr("plan2vec.local_metric.recognized", lambda *arguments: 0.1)
     assert fit(corridor(*WALKS), BRIEF, tmp_path / "run", "cpu").radius == 0

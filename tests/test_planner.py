@@ -76,6 +76,11 @@ def test_greedy_walks_into_a_trap_and_says_so():
     assert "greedy goes in a circle at frame 1" in plan.reason and "try lookahead, astar or dijkstra" in plan.reason
 
 
+def test_a_lookahead_that_fails_recommends_other_methods_only():
+    plan = make_plan(TRAP, TRAP_DISTANCE, 0, 5, "lookahead", lookahead=1)
+    assert plan.nodes is None and plan.reason == "lookahead goes in a circle at frame 1; try astar or dijkstra"
+
+
 def test_lookahead_sees_past_the_trap():
     for depth in (1, 2):
         assert make_plan(TRAP, TRAP_DISTANCE, 0, 5, "lookahead", lookahead=depth).nodes is None
