@@ -304,6 +304,19 @@ def test_it_ends_where_nearly_all_arrive_where_it_no_longer_helps_and_after_five
     assert phases == [600 * 2**phase for phase in range(num)]
 
 
+def test_the_map_of_the_best_phase_is_kept(monkeypatch):
+    shares, phases = iter([0.5, 0.8, 0.7]), iter((1, 2, 3))
+
+    def train_one(teacher, *given):
+        with torch.no_grad():
+            next(teacher.embedding.parameters()).fill_(next(phases))
+
+    monkeypatch.setattr(Trial, "share_arrived", lambda *asked: next(shares))
+    monkeypatch.setattr("plan2vec.embedding.train.train", train_one)
+    kept = fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, num_updates=None))
+    assert (next(kept.parameters()) == 2).all()
+
+
 def test_walks_by_a_learned_map_arrive_and_by_one_of_other_places_they_do_not():
     trial, learned = Trial(LINE, 0), fitted(LINE_FRAMES, LINE)
     mixed = FrameTensors(np.random.default_rng(0).permutation(LINE_FRAMES), CPU)

@@ -81,9 +81,10 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
         step = Step(teacher.draw, teacher.loss, images)
         train(teacher, step, num_updates, config.embedding.learning_rate, name, journal)
         begun += num_updates
-        if trial is None or phase + 1 == NUM_PHASES:
+        if trial is None:
             return
-        if trial.is_enough(arrived := trial.share_arrived(embedding, images)):
+        if trial.is_enough(arrived := trial.share_arrived(embedding, images), embedding) or phase + 1 == NUM_PHASES:
+            embedding.load_state_dict(trial.best)  # training longer has made worse maps
             return
         journal.say(f"after {begun:,} of at most {FIRST_PHASE * (2**NUM_PHASES - 1):,} updates {arrived:.1%} of the "
                     f"walks by the map arrive ({ENOUGH:.1%} wanted); it learns on")

@@ -9,11 +9,13 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences, frames_ahead, transitions
 from plan2vec.graph.build import BuiltGraph, build_graph, transition_weights
 from plan2vec.graph.closures_moving import (
+    FEWEST,
     MIN_LASTING,
     MIN_RECOGNIZED,
     Scored,
     believe,
     describe,
+    frames_alike,
     recorded_hops,
     score_runs,
     share_lasting,
@@ -36,9 +38,12 @@ def join_views(recorded: Sequences, trained: TrainedMetric, vectors: np.ndarray,
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else -np.inf
     believed = believe(scored, steps, limit, max_false, len(numbers))
-    lasting = share_lasting(vectors[numbers], run, believed.pairs, max_gap)
-    if lasting < MIN_LASTING and config.radius is None:
-        believed = believe(scored, steps, -np.inf, max_false, len(numbers))
+    lasted = frames_alike(vectors[numbers], run, believed.pairs, max_gap)
+    lasting = share_lasting(lasted)
+    if config.radius is None:
+        enough = lasting >= MIN_LASTING
+        believed = believed.select(lasted >= FEWEST) if enough else believe(scored, steps, -np.inf, max_false,
+                                                                            len(numbers))
     hops = recorded_hops(run, steps_before(recorded, usable)[numbers], max_gap)
     hops, again = hops.renumbered(numbers), believed.pairs.renumbered(numbers)
     first, second, length = (np.concatenate(parts) for parts in zip(again.arrays, hops.arrays, strict=True))
