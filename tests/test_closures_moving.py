@@ -17,8 +17,6 @@ from plan2vec.graph.closures_moving import (
     BACKWARD,
     BOTH,
     HALF_RUN,
-    FEWEST,
-    LONG,
     MIN_LASTING,
     MIN_TIME,
     MIRRORED,
@@ -32,7 +30,6 @@ from plan2vec.graph.closures_moving import (
     recorded_hops,
     run_means,
     score_runs,
-    frames_alike,
     share_lasting,
 )
 from plan2vec.graph.join_moving import median_distances, steps_before
@@ -143,21 +140,19 @@ def test_frames_of_one_recording_close_only_after_some_time():
 
 
 def test_a_corridor_walked_twice_lasts_and_look_alikes_that_soon_part_do_not():
-    again = world(np.arange(60), np.arange(60))
-    assert share_lasting(frames_alike(again[0], again[2], believed_in(*again).pairs, GAP)) == 1
+    vectors, _, run = world(np.arange(60), np.arange(60))
+    assert share_lasting(vectors, run, believed_in(*world(np.arange(60), np.arange(60))).pairs, GAP) == 1
     # six walks pass the same eleven views, on their way from elsewhere to elsewhere
     some = world(*(np.concatenate((k + np.arange(12), np.arange(11), k + 500 + np.arange(12)))
                    for k in 1000 * np.arange(1, 7)))
     pairs = believed_in(*some).pairs
-    lasted = frames_alike(some[0], some[2], pairs, GAP)
-    assert len(pairs) > 30 and share_lasting(lasted) < MIN_LASTING / 2 and lasted.max() < FEWEST
+    assert len(pairs) > 30 and share_lasting(some[0], some[2], pairs, GAP) < MIN_LASTING / 2
 
 
 def test_a_recording_that_ends_soon_says_nothing_about_how_long_views_stay_the_same():
     some = world(np.arange(14), np.arange(14))
     pairs = believed_in(*some).pairs
-    lasted = frames_alike(some[0], some[2], pairs, GAP)
-    assert len(pairs) == 14 and np.isinf(lasted).all() and share_lasting(lasted) == 1
+    assert len(pairs) == 14 and share_lasting(some[0], some[2], pairs, GAP) == 1
 
 
 @pytest.mark.parametrize("way", [1, -1])
@@ -471,16 +466,6 @@ def test_closures_of_look_alikes_that_soon_part_are_refused_and_said_unless_a_ra
     assert refused.radius == 0 and refused.built.estimated_false is None and counts[0] < counts[1]
     assert refused.closure_report.startswith("no closures: only 30% of the look-alikes go on being alike")
     assert "by runs of" in given.closure_report
-
-
-def test_of_closures_those_whose_views_soon_part_are_dropped_unless_a_radius_believes_them(monkeypatch):
-    monkeypatch.setattr("plan2vec.graph.join_moving.frames_alike",
-                        lambda vectors, run, pairs, gap: np.where(pairs.second % 2, FEWEST - 1, 2 * LONG))
-    monkeypatch.setattr("plan2vec.graph.join_moving.share_lasting", lambda lasted: MIN_LASTING)
-    recorded = corridor(*WALKS)
-    kept, given = (fit(recorded, replace(BRIEF, radius=radius), device="cpu").built for radius in (None, REACH * GAP))
-    assert kept.confidence.nnz > 20 and (kept.confidence.tocoo().col % 2 == 0).all()
-    assert (given.confidence.tocoo().col % 2).any()
 
 
 def test_a_map_of_views_without_closures_can_grow_too(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from plan2vec.search.shortest_paths import shortest_plans
 NUM_WALKS, NUM_GOALS = 1000, 32
 DETOUR, MORE_HOPS = 4, 10  # a walk may take so many times the fewest hops, and so many more
 ENOUGH = 0.995  # of the walks that arrive
-LITTLE = 0.8  # of the failures: where a third or later phase leaves more, more training does not help
+LITTLE = 0.8  # of the failures: where more are left than two phases before, more training does not help
 NUMBERS_AT_ONCE = 2**22  # of vectors whose distances are computed together
 
 
@@ -54,4 +54,4 @@ class Trial:
         if 1 - arrived <= min(self.failed, default=1.0):
             self.best = deepcopy(embedding.state_dict())
         self.failed.append(1 - arrived)
-        return arrived >= ENOUGH or (len(self.failed) > 2 and self.failed[-1] > LITTLE * self.failed[-2])
+        return arrived >= ENOUGH or (len(self.failed) > 2 and self.failed[-1] > LITTLE * self.failed[-3])

@@ -12,9 +12,8 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
                falls until decoys are at most the share `max_false` of the closures.
     alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
     hops       Frames up to `max_gap` recorded steps apart are joined too: greedy plans need long hops.
-    lasting    Who comes back sees the same views for long, but a wall is like any other: a closure whose views soon part
-               is dropped, and where most do so, all are.
-    refusal    No closure is believed if the metric does not even recognize recorded steps that it has not seen."""
+    refusal    No closure is believed if the metric does not even recognize recorded steps that it has not seen; nor if
+               most look-alikes soon part: who comes back sees the same views for long, but a wall is like any other."""
 
 from dataclasses import dataclass, replace
 
@@ -33,10 +32,9 @@ MIN_TIME = 20  # frames of one recording nearer in time than this need no closur
 BESIDE = 3  # frames to either side within which the best aligned closures stay
 SLACK = 0.1  # recorded steps by which a closure may be worse than the best beside it
 MIN_RECOGNIZED = 0.4  # share of the unseen recorded steps that the metric must take for neighbours
-LONG, MIN_LASTING = 20, 0.6  # frames for which views go on being the same around so large a share of the closures
+LONG, MIN_LASTING = 20, 0.6  # frames for which views must go on being the same, and share of the closures that must
 ALIKE_ON, PACES = 4 / 3, ((1, 1), (1, 0), (0, 1), (2, 1), (1, 2))  # `max_gap`s; frames by which the two sides move on
-FEWEST = 15  # frames for which they must at each closure
-PER_BIN, PAIRS_AT_ONCE = 50, 2**16  # closures per confidence, and pairs scored together
+PER_BIN, PAIRS_AT_ONCE, NUM_JUDGED = 50, 2**16, 20_000  # closures per confidence, pairs scored together, and followed
 PLAIN, BACKWARD, MIRRORED, BOTH = range(4)
 
 
@@ -127,31 +125,22 @@ def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, n
     return Believed(pairs, confidences(num_chance[: len(kept)]), float(share), threshold)
 
 
-def frames_alike(vectors: np.ndarray, run: np.ndarray, pairs: NearPairs, max_gap: int) -> np.ndarray:
-    """(m,) for how many frames, before and after together, views stay the same around each closure, two times `LONG`
-    at most; inf: a recording ended before they could."""
-    lasted = np.zeros(len(pairs))
-    for part in slices(len(pairs), PAIRS_AT_ONCE):
-        closed = np.stack((pairs.first[part], pairs.second[part]))
-        cut_off = np.zeros(closed.shape[1], bool)
-        for way in (-1, 1):
-            ends, alike = closed, np.ones(len(cut_off), bool)
-            for _ in range(LONG):
-                others = np.clip(ends[:, None] + way * np.array(PACES).T[:, :, None], 0, len(run) - 1)  # (2, paces, m)
-                inside = (run[others] == run[ends][:, None]).all(axis=0) & (others != ends[:, None]).any(axis=0)
-                distance = np.where(inside, np.linalg.norm(vectors[others[0]] - vectors[others[1]], axis=-1), np.inf)
-                cut_off |= alike & ~inside.all(axis=0)
-                alike &= distance.min(axis=0) <= ALIKE_ON * max_gap
-                ends = np.where(alike, others[:, distance.argmin(axis=0), np.arange(len(cut_off))], ends)
-                lasted[part] += alike
-        lasted[part][cut_off & (lasted[part] < LONG)] = np.inf
-    return lasted
-
-
-def share_lasting(lasted: np.ndarray) -> float:
-    """Share of the closures around which views stay the same for `LONG` frames; where recordings end soon, 1."""
-    known = lasted[np.isfinite(lasted)]
-    return float(np.mean(known >= LONG)) if len(known) else 1.0
+def share_lasting(vectors: np.ndarray, run: np.ndarray, pairs: NearPairs, max_gap: int) -> float:
+    """Share of the closures around which views stay the same for `LONG` frames in all; where recordings end soon, 1."""
+    closed = np.stack((pairs.first, pairs.second))[:, :: 1 + len(pairs) // NUM_JUDGED]
+    lasted, cut_off = np.zeros(closed.shape[1], np.int64), np.zeros(closed.shape[1], bool)
+    for way in (-1, 1):
+        ends, alike = closed, np.ones(len(lasted), bool)
+        for _ in range(LONG):
+            others = np.clip(ends[:, None] + way * np.array(PACES).T[:, :, None], 0, len(run) - 1)  # (2, paces, m)
+            inside = (run[others] == run[ends][:, None]).all(axis=0) & (others != ends[:, None]).any(axis=0)
+            distance = np.where(inside, np.linalg.norm(vectors[others[0]] - vectors[others[1]], axis=-1), np.inf)
+            cut_off |= alike & ~inside.all(axis=0)
+            alike &= distance.min(axis=0) <= ALIKE_ON * max_gap
+            ends = np.where(alike, others[:, distance.argmin(axis=0), np.arange(len(lasted))], ends)
+            lasted += alike
+    known = (lasted >= LONG) | ~cut_off
+    return float(np.mean(lasted[known] >= LONG)) if known.any() else 1.0
 
 
 def confidences(num_chance: np.ndarray) -> np.ndarray:
@@ -179,7 +168,7 @@ def in_steps(distance: np.ndarray, steps: np.ndarray) -> np.ndarray:
     return np.interp(distance, rising, np.arange(len(steps))).astype(np.float32)
 
 
-def describe(believed: Believed, scored: Scored, recognized: float | None, lasting: float) -> str:
+def describe(believed: Believed, scored: Scored, recognized: float | None, lasting: float, strange: int) -> str:
     """One line for the user: how closures were chosen."""
     if not len(believed.pairs) and lasting < MIN_LASTING:
         return (f"no closures: only {lasting:.0%} of the look-alikes go on being alike for {LONG} frames (at least "
@@ -188,6 +177,7 @@ def describe(believed: Believed, scored: Scored, recognized: float | None, lasti
         return (f"no closures: the local metric takes only {recognized:.0%} of recorded steps it has not seen for "
                 f"neighbours (at least {MIN_RECOGNIZED:.0%} needed), so it cannot say which places were seen again")
     recall = "" if scored.pairs.recall is None else f" (approximate neighbours, recall {scored.pairs.recall:.4f})"
+    apart = f"; {strange:,} more, between recordings of which no stretch looks alike, are left out" if strange else ""
     return (f"{len(believed.pairs):,} closures of {len(scored.pairs):,} candidates{recall}, by runs of "
             f"{2 * HALF_RUN + 1} frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of "
-            "them may be false")
+            f"them may be false{apart}")

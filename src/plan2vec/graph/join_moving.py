@@ -9,19 +9,18 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences, frames_ahead, transitions
 from plan2vec.graph.build import BuiltGraph, build_graph, transition_weights
 from plan2vec.graph.closures_moving import (
-    FEWEST,
     MIN_LASTING,
     MIN_RECOGNIZED,
     Scored,
     believe,
     describe,
-    frames_alike,
     recorded_hops,
     score_runs,
     share_lasting,
 )
 from plan2vec.graph.direction import ALIKE, measure_direction, steps_that_moved
 from plan2vec.graph.neighbors import NearPairs
+from plan2vec.graph.worlds import in_one_world
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
@@ -38,12 +37,11 @@ def join_views(recorded: Sequences, trained: TrainedMetric, vectors: np.ndarray,
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else -np.inf
     believed = believe(scored, steps, limit, max_false, len(numbers))
-    lasted = frames_alike(vectors[numbers], run, believed.pairs, max_gap)
-    lasting = share_lasting(lasted)
-    if config.radius is None:
-        enough = lasting >= MIN_LASTING
-        believed = believed.select(lasted >= FEWEST) if enough else believe(scored, steps, -np.inf, max_false,
-                                                                            len(numbers))
+    lasting = share_lasting(vectors[numbers], run, believed.pairs, max_gap)
+    if lasting < MIN_LASTING and config.radius is None:
+        believed = believe(scored, steps, -np.inf, max_false, len(numbers))
+    together = in_one_world(believed.pairs, run) | (config.radius is not None)
+    believed = believed.select(together)
     hops = recorded_hops(run, steps_before(recorded, usable)[numbers], max_gap)
     hops, again = hops.renumbered(numbers), believed.pairs.renumbered(numbers)
     first, second, length = (np.concatenate(parts) for parts in zip(again.arrays, hops.arrays, strict=True))
@@ -53,7 +51,8 @@ def join_views(recorded: Sequences, trained: TrainedMetric, vectors: np.ndarray,
     moved = steps_that_moved(recorded, recorded_pairs(recorded, usable, 1).first[0], usable)
     near = replace(again, distance=again.distance * ALIKE)  # views look alike within a step: nearer ones are rare
     seen = measure_direction(near, moved, rng_at(config.seed, Stream.DIRECTION))
-    return BuiltGraph(graph, believed.threshold, describe(believed, scored, trained.recognized, lasting),
+    return BuiltGraph(graph, believed.threshold, describe(believed, scored, trained.recognized, lasting,
+                                                                 int((~together).sum())),
                       believed.estimated_false if len(again) else None, confidence, bool(config.directed), seen.undone,
                       seen.repeated)
 
