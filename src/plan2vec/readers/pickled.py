@@ -71,8 +71,9 @@ STAND_INS: dict[tuple[str, str], Any] = {
      ("_codecs", "encode"): lambda text, _: text.encode("latin1")}  # how old pickles keep bytes
 
 
-class ArraysOnly(pickle.Unpickler):
-    """Builds arrays, numbers, text, lists and dicts; nothing that could run a program."""
+class ArraysOnly(pickle._Unpickler):
+    """Builds arrays, numbers, text, lists and dicts; nothing that could run a program. The one written in Python: in
+    the other one five damaged bytes can ask for gigabytes (a table as long as the largest number of a kept object)."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in STAND_INS:
