@@ -221,6 +221,13 @@ def test_a_trusted_pickle_gives_its_arrays(tmp_path, protocol):
     assert lengths(found) == [4, 4, 4] and found.frames[4].tolist() == [2, 1]
 
 
+def test_a_few_bytes_of_a_trusted_pickle_cannot_ask_for_gigabytes(tmp_path):
+    plain = pickle.dumps({"observations": np.arange(6.0).reshape(3, 2)}, 2)
+    as_number = b"r\xff\xff\xff\x7f"  # keep what was just read, as object number 2,147,483,647
+    (tmp_path / "some.pkl").write_bytes(plain[:-1] + as_number + plain[-1:])
+    assert read(tmp_path / "some.pkl", ReadOptions(trust_pickle=True)).frames.tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
 def write_rope(path, sizes=(5, 3, 4)):
     """A file of the layout of new_rope.npy (Wang et al.): an array of objects, each the frames of one sequence."""
     sequences = np.empty(len(sizes), object)
