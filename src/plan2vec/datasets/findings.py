@@ -94,7 +94,6 @@ def _longest_pause(episodes: Episodes, number: int) -> tuple[int, int]:
     return best
 
 
-
 def find_light(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
     """Black and overexposed frames; episodes that are darker or brighter than the others."""
     gray = episodes.prints.mean(axis=1)

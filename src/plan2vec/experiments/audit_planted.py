@@ -29,7 +29,6 @@ from plan2vec.experiments.episode_progress import ROBOT, robot_recordings
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
 from plan2vec.readers.refusals import import_extra
-from plan2vec.results.comparisons import Figures, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Case, Groups, Lines, Row, in_order, make_rows, markdown, parts_of, select, values
 
@@ -264,20 +263,4 @@ def table(rows: list[Row]) -> Lines:
                     f"{words or 'none'}.", "")
 
 
-def draw(rows: list[Row], arrays: object) -> Figures:
-    if not (parts := list(parts_of(select(rows, block="planted"), domain=()))):
-        return
-    figure, axes = panels(len(parts), 9, 3.4)
-    for ax, ((domain,), part) in zip(axes, parts, strict=True):
-        kinds = in_order(part, "damage", EXPECTED)
-        planted, found, false = (np.array([values(part, damage=kind, metric=metric).sum() for kind in kinds])
-                                 for metric in ("planted", "found", "false"))
-        for offset, name, of in ((-0.18, "recall", planted), (0.18, "precision", found + false)):
-            ax.barh(np.arange(len(kinds))[::-1] - offset, 100 * found / np.maximum(1, of), 0.34, label=name)
-        ax.set_yticks(np.arange(len(kinds))[::-1], kinds, fontsize=8)
-        ax.set(xlim=(0, 103), xlabel="%", title=domain)
-    legend_below(figure, axes[-1], 2, fontsize=10)
-    yield "", figure
-
-
-EXPERIMENT = Experiment("audit", "Damaged episodes found", __doc__, run, table, draw, DOMAINS, METHODS, BLOCKS)
+EXPERIMENT = Experiment("audit", "Damaged episodes found", __doc__, run, table, None, DOMAINS, METHODS, BLOCKS)

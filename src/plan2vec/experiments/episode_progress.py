@@ -39,9 +39,9 @@ from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.progress import LEAST_LEFT, progress_curve, steps_left
 from plan2vec.readers import read
-from plan2vec.results.comparisons import Figures, bars, by_domain, by_method, by_metric, compare, panels
+from plan2vec.results.comparisons import by_domain, by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Lines, Row, parts_of, values
+from plan2vec.results.rows import Groups, Lines, Row, parts_of
 from plan2vec.search.shortest_paths import distances_from
 
 ROBOT, STAND_IN = "g1-bottle", "made-up"  # the latter is the domain of a smoke run
@@ -202,15 +202,4 @@ def table(rows: list[Row]) -> Lines:
         yield from compare(simulated, "simulators", by_method(simulated, METHODS), columns)
 
 
-def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    recorded = [row for row in rows if row["domain"] not in SIMULATED]
-    if not (methods := list(by_method(recorded, METHODS))):
-        return
-    figure, axes = panels(3, 9, 1.2 + 0.25 * len(methods))
-    for ax, words in zip(axes, ("tau", "gap", "VOC"), strict=True):
-        bars(ax, methods, [values(recorded, method=method, metric=words.lower()) for method in methods])
-        ax.set_xlabel(words)
-    yield "", figure
-
-
-EXPERIMENT = Experiment("progress", "Progress of unseen episodes", __doc__, run, table, draw, DOMAINS, METHODS)
+EXPERIMENT = Experiment("progress", "Progress of unseen episodes", __doc__, run, table, None, DOMAINS, METHODS)

@@ -31,12 +31,10 @@ from plan2vec.domains.ogbench import KINDS, MAZES, NAMES, generate, make_environ
 from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none
 from plan2vec.graph.jumps import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.sparsify import cover_frames, join_balls
-from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
-from plan2vec.results import comparisons
-from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
+from plan2vec.results.comparisons import Column, by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Lines, Row, in_order, markdown, select
+from plan2vec.results.rows import Groups, Lines, Row, in_order, markdown, select
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
@@ -164,22 +162,5 @@ def domain_of(maze: str, kind: str) -> str:
     return f"ogbench/pointmaze-{maze}-{kind}-v0"
 
 
-def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """Success with the squared head, a panel per data set; those of single goals far apart (stitch) first."""
-    acted = select(rows, block="act", metric="success")
-    domains = [domain_of(maze, kind) for kind in ("stitch", "navigate") for maze in MAZES]
-    kinds = {domain: domain.split("-")[1:3] for domain in in_order(acted, "domain", domains)}
-    shown = [Panel(", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
-    methods = {method.removesuffix(", squared"): line for method, line in by_method(acted, ACTING).items()
-               if method in PLAIN or method.endswith("squared")}
-    figure, axes = comparisons.panel_figure(acted, methods, shown, (9, 4.2), legend=False, num_rows=2)
-    for ax, (maze, kind) in zip(axes, kinds.values(), strict=True):
-        if maze != "teleport":
-            best = max(shares[maze, kind] for shares in PUBLISHED.values())
-            ax.axvline(best, color=ORANGE, linestyle="--", label="best of OGBench's baselines (QRL), published")
-    comparisons.legend_below(figure, axes[0], 4)
-    yield "", figure
-
-
-EXPERIMENT = Experiment("ogbench", "OGBench: the map drives an agent through point mazes", __doc__, run, table, draw,
+EXPERIMENT = Experiment("ogbench", "OGBench: the map drives an agent through point mazes", __doc__, run, table, None,
                         DOMAINS, ACTING)

@@ -40,7 +40,7 @@ def join_views(recorded: Sequences, trained: TrainedMetric, vectors: np.ndarray,
     lasting = share_lasting(vectors[numbers], run, believed.pairs, max_gap)
     if lasting < MIN_LASTING and config.radius is None:
         believed = believe(scored, steps, -np.inf, max_false, len(numbers))
-    together = in_one_world(believed.pairs, run) | (config.radius is not None)
+    together = in_one_world(believed.pairs, run)
     believed = believed.select(together)
     hops = recorded_hops(run, steps_before(recorded, usable)[numbers], max_gap)
     hops, again = hops.renumbered(numbers), believed.pairs.renumbered(numbers)

@@ -114,12 +114,8 @@ def search_seconds(block: EmbeddingConfig, num_updates: int, num_edges: int, dev
 
 def faster_ways(sequences: Sequences, config: Config, device: torch.device, now: Seconds) -> tuple[str, ...]:
     """At most three options that save a good part of the time, the fastest first."""
-    n, frames, local, block = sequences.num_frames, sequences.frames[:1024], config.local_metric, config.embedding
+    n, frames = sequences.num_frames, sequences.frames[:1024]
     ways = {"--every 2": now.updates + now.pairs / 4 + now.search / 2}
-    if config.variant == "amortized":
-        halves = (local.num_updates or local_metric.FEW_UPDATES) // 2, (block.num_updates or FIRST_PHASE) // 2
-        few = "--local-metric.num-updates {} --embedding.num-updates {}".format(*halves)
-        ways[few] = now.updates / 2 + now.pairs + now.search
     if frames.ndim == 4 and (side := min(frames.shape[1:3]) // 2) >= 32:
         ways[f"--size {side}"] = measure(np.ascontiguousarray(frames[:, ::2, ::2]), n, config, device).total
     saving = sorted((seconds, way) for way, seconds in ways.items() if seconds < WORTH * now.total)
