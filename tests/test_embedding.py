@@ -318,7 +318,7 @@ def test_the_map_of_the_best_phase_is_kept(monkeypatch):
 
 
 def test_walks_by_a_learned_map_arrive_and_by_one_of_other_places_they_do_not():
-    trial, learned = Trial(LINE, 0), fitted(LINE_FRAMES, LINE)
+    trial, learned = Trial(LINE, 0, CPU), fitted(LINE_FRAMES, LINE)
     mixed = FrameTensors(np.random.default_rng(0).permutation(LINE_FRAMES), CPU)
     assert trial.share_arrived(learned, FrameTensors(LINE_FRAMES, CPU)) > 0.99
     assert trial.share_arrived(learned, mixed) < 0.5
@@ -327,7 +327,7 @@ def test_walks_by_a_learned_map_arrive_and_by_one_of_other_places_they_do_not():
 def test_frames_in_which_nothing_moved_are_no_goals():
     graph = LINE.copy()
     graph.data[(edge_rows(graph) == 6) & (graph.indices == 7)] = 0
-    assert 7 not in Trial(graph, 0).goals and {6, 8} <= set(Trial(graph, 0).goals)
+    assert 7 not in Trial(graph, 0, CPU).goals and {6, 8} <= set(Trial(graph, 0, CPU).goals)
 
 
 def test_a_training_interrupted_in_its_second_phase_ends_in_the_same_bytes(tmp_path, monkeypatch):

@@ -12,10 +12,10 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import walk_many
 from plan2vec.search.balls import is_neighbor
-from plan2vec.search.shortest_paths import shortest_plans
+from plan2vec.search.gpu_search import distances_from_on
 
 NUM_WALKS, NUM_GOALS = 1000, 32
-DETOUR, MORE_HOPS = 4, 10  # a walk may take so many times the fewest hops, and so many more
+DETOUR, MORE_HOPS = 4, 10  # a walk may take so many hops per step of the shortest path, and so many more
 ENOUGH = 0.995  # of the walks that arrive
 LITTLE = 0.8  # of the failures: where more are left than two phases before, more training does not help
 NUMBERS_AT_ONCE = 2**22  # of vectors whose distances are computed together
@@ -24,15 +24,16 @@ NUMBERS_AT_ONCE = 2**22  # of vectors whose distances are computed together
 class Trial:
     """The same walks again and again, while a map learns."""
 
-    def __init__(self, graph: csr_array, seed: int):
+    def __init__(self, graph: csr_array, seed: int, device: torch.device):
         still = graph.indices[(graph.data == 0) & (graph.indices == edge_rows(graph) + 1)]  # no task of their own
         rng, nodes = rng_at(seed, Stream.MAP_TRIAL), np.setdiff1d(joined_nodes(graph), still)
         goals = rng.choice(nodes, min(NUM_GOALS, len(nodes)), replace=False)
         goals, starts = np.resize(goals, NUM_WALKS), rng.choice(nodes, NUM_WALKS)
-        _, hops, _ = shortest_plans(graph, starts, goals)
-        known = np.isfinite(hops) & (hops > 0)
+        ends, which = np.unique(goals, return_inverse=True)
+        length = distances_from_on(device, graph.T.tocsr(), ends)[which, starts]
+        known = np.isfinite(length) & (length > 0)
         self.graph, self.starts, self.goals = graph, starts[known], goals[known]
-        self.most = (DETOUR * hops[known] + MORE_HOPS).astype(np.int64)
+        self.most = (DETOUR * length[known] + MORE_HOPS).astype(np.int64)
         self.failed: list[float] = []  # share of the walks, phase by phase
 
     def share_arrived(self, embedding: Embedding, images: FrameTensors) -> float:

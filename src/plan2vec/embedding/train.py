@@ -74,7 +74,7 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
         train(walker, walker.loss_at, config.embedding.num_updates, teaching.walks.learning_rate, stage, journal)
         return
     given, begun = config.embedding.num_updates, 0
-    trial = None if given else Trial(graph, config.seed)
+    trial = None if given else Trial(graph, config.seed, images.device)
     for phase in range(1 if given else NUM_PHASES):
         num_updates, name = given or FIRST_PHASE * 2**phase, f"{stage}_{phase + 1}" if phase else stage
         teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching, num_updates, begun)
