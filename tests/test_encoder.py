@@ -38,29 +38,6 @@ def layers(network):
     return found
 
 
-# ---------------------------------------------------------------------------------------------------- vectors
-
-
-def test_waves_tell_apart_what_an_mlp_takes_for_equal():
-    """Two places 0.1 standard deviations apart, as on two sides of a wall: the gap between their vectors, of the usual
-    one.
-    """
-    vectors = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
-    beside = vectors + np.float32(0.1)
-    torch.manual_seed(0)
-    gaps = {}
-    for name in ("mlp", "fourier"):
-        encoder = make_encoder(name, vectors, 8)
-        here, there = (encode(encoder, FrameTensors(places, CPU)) for places in (vectors, beside))
-        gaps[name] = np.linalg.norm(here - there, axis=1).mean() / np.linalg.norm(here - here[::-1], axis=1).mean()
-    assert gaps["fourier"] > 3 * gaps["mlp"]
-
-
-def test_waves_are_for_vectors_only():
-    with pytest.raises(ValueError, match="encoder 'fourier' is for vectors of few numbers"):
-        make_encoder("fourier", frames(), 4)
-
-
 # ---------------------------------------------------------------------------------------------------- memory
 
 
@@ -322,7 +299,7 @@ def test_a_network_in_the_working_directory_is_fitted_loaded_and_missed_when_it_
 
 
 def test_an_unknown_network_is_refused():
-    names = "small, medium, views, maze-global, resnet18, mlp, fourier, frozen or module:factory"
+    names = "small, medium, views, maze-global, resnet18, mlp, frozen or module:factory"
     with pytest.raises(ValueError, match=f"one of {names}, but is 'large'"):
         make_network("large", (64, 64, 1), 8)
 

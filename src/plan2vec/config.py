@@ -141,9 +141,9 @@ class Config:
     head: Head = NOT_GIVEN
     norm_order: Float = NOT_GIVEN  # p of the l^p head; inf is allowed; default 1, of 2 or 3 dimensions 2
     view: Literal["fixed", "moving"] | None = None  # of the camera; default: by how much a step changes
-    # small | medium | views | maze-global | resnet18 | mlp | fourier | frozen | module:factory; default small, with a
-    # moving camera views. frozen: features by ImageNet's weights, computed once. With views or frozen the map is a
-    # small network on the local metric's vectors
+    # small | medium | views | maze-global | resnet18 | mlp | frozen | module:factory; default small, with a moving
+    # camera views. frozen: features by ImageNet's weights, computed once. With views or frozen the map is a small
+    # network on the local metric's vectors
     encoder: Text = NOT_GIVEN
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
     # steps within which two frames are joined, of a moving camera two runs of frames; default: found from the recording

@@ -37,7 +37,8 @@ class Verdict:
 
 
 POSITION = "units of position"  # a domain knows better
-LONGER = "Train the map longer (--embedding.num-updates), or give it more room (--dim)."
+FREELY = ("Plan with --method astar. If --embedding.num-updates was given, leave it out: the map then learns as long "
+          "as this helps.")
 EVIDENCE = ("Strike false ones (plan2vec closures), or ask for more evidence (moving camera: --closures.max-false "
             "0.001; else --closures.support both).")
 LINES = {  # those that others depend on come first
@@ -70,19 +71,20 @@ LINES = {  # those that others depend on come first
         "Only {percent} of the recorded steps are ever undone, but hops lead both ways: plans may run time backwards."),
     "revisit_recall": Line("Pairs of frames that truly show one place and are joined within 8 steps.", "share",
         (0.55, inf), "Record the same places again, in the same direction, or train the local metric longer."),
-    "spearman_graph": Line("Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), LONGER,
+    "spearman_graph": Line("Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), FREELY,
         "The map does not follow its own graph: the rank agreement of their distances is {number}."),
     "embedding_error": Line("Mean error of the learned distance, relative to the shortest path.", "share", (0, 0.15),
-        LONGER, "The map does not follow its own graph: its distances are wrong by {percent}."),
+        FREELY, "The map does not follow its own graph: its distances are wrong by {percent}."),
     "spearman_true": Line("Rank agreement of learned and true distance (best: 1).", "", (0.9, inf),
         "Look at the closures (plan2vec closures): one false one shortens thousands of distances."),
     "success_graph": Line("Greedy walks that reach a neighbour of the goal. High is no proof.", "share",
-        (0.9, inf), "Plan with --method lookahead or astar. " + LONGER, "Greedy walks get lost: {percent} arrive."),
-    "success": Line("Walks that truly arrive, by the rule of the domain.", "share", (0.9, inf), LONGER),
+        (0.9, inf), "Plan with --method astar.", "Greedy walks get lost: {percent} arrive."),
+    "success": Line("Walks that truly arrive, by the rule of the domain.", "share", (0.9, inf),
+        "Plan with --method astar."),
     "greedy_validity": Line("Greedy plans, with a visited set, that arrive within 3 steps by possible hops.", "share",
-        (0.95, inf), "Plan with --method astar. " + LONGER),
+        (0.95, inf), "Plan with --method astar."),
     "path_ratio": Line("Length of greedy plans that arrive, over the shortest path (best: 1).", "times", (0, 1.25),
-        "Plan with --method astar where length matters. " + LONGER),
+        "Plan with --method astar where length matters."),
     "num_frames": Line("Frames on the map.", "frames"),
     "num_edges": Line("Pairs of frames that one hop joins.", "edges"),
     "num_components": Line("Parts of the graph that no path joins; a plan stays inside one part."),

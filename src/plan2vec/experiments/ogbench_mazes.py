@@ -1,7 +1,7 @@
 """Claim: on OGBench's point mazes an agent led by the map reaches more goals than OGBench's six reference baselines.
 
-Expected: graph search and A* at least 98 % in every maze; greedy with the best head at least 90 % in medium and large,
-80 % in giant.
+Expected: graph search and A* at least 98 % in every maze; greedy plans at least 95 % in medium and large, 90 % in
+giant, 45 % in teleport.
 
 *Regenerated data*: a million steps per set, recorded anew in OGBench's environments by its published recipe; judged by
 its own `success` on its 5 tasks x 50 episodes of at most 1,000 steps. Published rows, from OGBench's table, were
@@ -10,10 +10,11 @@ Later work is higher; its numbers are second-hand here: GCIQL with graph search 
 Eik-QRL 82 % (giant navigate) and 73 % (stitch), diffusion planners by other protocols up to 100 %. The observation is
 the place as two coordinates, for every method; nothing reads the maze. Frames become a few thousand nodes
 (docs/control-and-reward.md), the controller is told a waypoint about 10 steps ahead. *Controller* heads for the goal
-without a plan. *Graph search* follows shortest paths of the nodes' graph, without a map. *Greedy* plans hop to the
+without a plan. *Graph search* follows shortest paths of the nodes' graph, without a map. *plan2vec* hops to the
 neighbour of least D without memory, *lookahead* to the best node within three hops; *A\\** searches with 1.1 D as
-heuristic. Without a plan the agent heads for the goal and tries again after 30 actions. *Teleport* mazes draw at random
-where a teleport leads: the graph leaves such jumps out, and hops near them cost more (graph/jumps.py)."""
+heuristic; the map has default settings. Without a plan the agent heads for the goal and tries again after 30 actions.
+*Teleport* mazes draw at random where a teleport leads: the graph leaves such jumps out, and hops near them cost more
+(graph/jumps.py)."""
 
 import sys
 from dataclasses import replace
@@ -25,10 +26,10 @@ import numpy as np
 
 from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
-from plan2vec.config import Config, EmbeddingConfig, Head, LocalMetricConfig
+from plan2vec.config import Config, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import KINDS, MAZES, NAMES, generate, make_environment
-from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none
+from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none, settled
 from plan2vec.graph.jumps import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.sparsify import cover_frames, join_balls
 from plan2vec.readers import read
@@ -36,7 +37,6 @@ from plan2vec.results.comparisons import Column, by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups, Lines, Row, in_order, markdown, select
 
-HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
 SMOKE_EPISODES, SMOKE_STEPS = 10, 15
 MAX_GAP = 4  # steps apart that the local metric learns to tell
@@ -46,9 +46,8 @@ METRIC = LocalMetricConfig(num_updates=600)
 SMOKE_METRIC = LocalMetricConfig(num_updates=60, batch_size=64)  # fewer leave one node only
 CONTROLLER = ControllerConfig(max_ahead=20)
 DOMAINS = tuple(f"ogbench/{name}" for name in NAMES)
-PLANNERS: dict[str, Guidance] = {"greedy": "greedy", "lookahead": "lookahead", "A*": "astar"}
-PLAIN: dict[str, Guidance] = {"controller": "direct", "graph search": "graph"}  # which ask for no distance
-ACTING = (*PLAIN, *(f"{planner}, {head}" for planner in PLANNERS for head in HEADS))
+ACTING: dict[str, Guidance] = {"controller": "direct", "graph search": "graph", "plan2vec": "greedy",
+                               "plan2vec, lookahead": "lookahead", "plan2vec, A*": "astar"}
 SUCCESS = {"GCBC": (9, 29, 1, 23, 7, 0), "GCIVL": (63, 45, 0, 70, 12, 0), "GCIQL": (53, 34, 0, 21, 31, 0),
            "QRL": (82, 86, 68, 80, 84, 50), "CRL": (29, 39, 27, 0, 0, 0), "HIQL": (79, 58, 46, 74, 13, 0)}
 PUBLISHED = {name: dict(zip([(maze, kind) for kind in KINDS for maze in MAZES[:3]], shares, strict=True))
@@ -85,15 +84,12 @@ class PointMaze(Scene):
     def controller(self) -> Controller:
         return train_controller(self.recordings, self.size.shorten(CONTROLLER), self.seed, self.device)
 
-    def agent(self, method: Guidance, head: str) -> Agent:
+    def agent(self, method: str) -> Agent:
         site, distance = self.site, self.site.straight_distance()
-        if method not in PLAIN.values():
-            stage = self.size.shorten(EmbeddingConfig(num_updates=1500, updates_per_round=1500, goals_per_round=10_000,
-                                                      loss="relative"))
-            config = replace(self.config, encoder="fourier", head=HEADS[head], dim=64, embedding=stage)
-            distance = self.train_map(site, config).on(site.frames)
+        if "plan2vec" in method:
+            distance = self.train_map(site, settled(replace(self.size.config, seed=self.seed))).on(site.frames)
         places = AgentMap(site.frames, site.graph, distance, self.local_vectors(site.frames), self.local_vectors)
-        return Agent(self.controller, places, AgentConfig(method, ahead=10, heuristic_weight=1.1))
+        return Agent(self.controller, places, AgentConfig(ACTING[method], ahead=10, heuristic_weight=1.1))
 
     @cached_property
     def environments(self) -> list[Any]:
@@ -129,8 +125,7 @@ def run(settings: Settings) -> Groups:
 
 
 def measure(maze: PointMaze, method: str, block: str) -> Found:
-    planner, _, head = method.partition(", ")
-    agent = maze.agent(PLAIN[method] if method in PLAIN else PLANNERS[planner], head or "squared")
+    agent = maze.agent(method)
     limit = SMOKE_STEPS if maze.size.is_smoke else 10**9  # OGBench's limit of 1,000 steps is the environment's own
     acted = [act_out(agent, maze.environments, task, maze.seed, limit) for task in range(1, NUM_TASKS + 1)]
     success = np.array([arrived.mean() for arrived, _ in acted])

@@ -15,7 +15,6 @@ from plan2vec.learning.frame_tensors import as_images
 from plan2vec.learning.frozen import FROZEN, NUM_FEATURES, Trunk, trunk
 
 ENCODERS = ("small", "medium", "views", "maze-global", "resnet18", "mlp")  # for vectors all are MLPs
-FOURIER, NUM_WAVES, FREQUENCY = "fourier", 64, 3.0  # of vectors only; radians per standard deviation of the input
 VIEWS = "views"  # of a moving camera
 VIEW_PIXELS = 64 * 64  # of a picture that it looks at: all five mazes are learned from no more
 SAMPLE_BYTES = 2**28  # of images that mean and deviation are taken from
@@ -75,15 +74,11 @@ def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
 def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
     if ":" in name:
         return make_users_network(name, frame_shape, dim)
-    if name not in (*ENCODERS, FOURIER):
-        known = ", ".join((*ENCODERS, FOURIER, FROZEN))
+    if name not in ENCODERS:
+        known = ", ".join((*ENCODERS, FROZEN))
         raise ValueError(f"encoder must be one of {known} or module:factory, but is {name!r}")
     if len(frame_shape) == 1:
-        num = frame_shape[0]
-        return nn.Sequential(_Waves(num), mlp(num + 2 * NUM_WAVES, dim)) if name == FOURIER else mlp(num, dim)
-    if name == FOURIER:
-        raise ValueError(f"encoder {FOURIER!r} is for vectors of few numbers, "
-                         f"but frames have shape {frame_shape}; use small")
+        return mlp(frame_shape[0], dim)
     height, width, channels = frame_shape
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
@@ -150,21 +145,6 @@ def _linear_layers(num_inputs: int, sizes: tuple[int, ...], *first: nn.Module) -
     for wide, size in pairwise((num_inputs, *sizes)):
         layers += [nn.Linear(wide, size), nn.ReLU()]
     return nn.Sequential(*first, *layers[:-1])
-
-
-class _Waves(nn.Module):
-    """[b, d] -> [b, d + 2 NUM_WAVES]: the numbers, and sines and cosines of random mixtures of them: Fourier features
-    (Tancik et al., 2020). An MLP alone is too smooth: it gives both sides of a wall almost the same vector."""
-
-    mixture: Tensor
-
-    def __init__(self, num_inputs: int):
-        super().__init__()
-        self.register_buffer("mixture", FREQUENCY * torch.randn(num_inputs, NUM_WAVES))
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        waves = vectors @ self.mixture
-        return torch.cat((vectors, waves.sin(), waves.cos()), dim=1)
 
 
 def small_trunk(channels: int, height: int, width: int) -> nn.Module:
