@@ -122,7 +122,7 @@ def test_every_judged_number_has_a_remedy_and_every_flag_in_it_exists():
     assert [name for name, line in LINES.items() if (line.good is None) != (not line.remedy)] == []
     flags = set(re.findall(r"--[\w.-]*\w", " ".join(line.remedy for line in LINES.values()))) - {"--method"}
     values = {"--closures.support": ["both"], "--closures.max-false": ["0.001"], "--directed": []}
-    assert len(flags) == 6 and set(values) < flags
+    assert len(flags) == 5 and set(values) < flags
     parse(["fit", "x", "--out", "y", *(word for flag in flags for word in (flag, *values.get(flag, ["4"])))])
 
 
