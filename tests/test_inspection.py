@@ -50,6 +50,13 @@ def test_inspect_names_what_would_be_read(tmp_path, capsys):
     assert 0.003 < yellow < 0.2  # the frames are on it, in colour
 
 
+def test_people_read_words_for_what_was_and_was_not_recorded(tmp_path, capsys):
+    np.savez(tmp_path / "walk.npz", observations=np.zeros((6, 3), np.float32), position=np.zeros((6, 2)))
+    assert main(["inspect", str(tmp_path / "walk.npz")]) == 0
+    told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert told["position"].strip() == "2 numbers per frame" and told["action"].strip() == "none recorded"
+
+
 def test_inspect_counts_positions_actions_and_lengths(tmp_path, capsys):
     told = inspected(
         capsys, str(samples.write_d4rl(tmp_path / "some.hdf5", ends=(4, 19))), "--sheet", str(tmp_path / "sheet.png")

@@ -77,6 +77,10 @@ def run_inspect(command: Inspect) -> None:
         save_figure(inspection_sheet(sequences), command.sheet)
         answer["sheet"] = str(command.sheet)
         say(f"the sheet shows {sheet_words(sequences)}")
+    if not command.json:  # for people, who cannot know what 0 and False mean
+        words = {name: f"{answer[name]} numbers per frame" for name in ("position", "action") if answer[name]}
+        answer |= dict.fromkeys(("position", "action", "step_length", "time"), "recorded") | words | {
+            name: "none recorded" for name in ("position", "action", "step_length", "time") if not answer[name]}
     print_answer(clean(answer), command.json)
 
 
