@@ -51,7 +51,7 @@ def test_inspect_names_what_would_be_read(tmp_path, capsys):
 
 
 def test_people_read_words_for_what_was_and_was_not_recorded(tmp_path, capsys):
-    np.savez(tmp_path / "walk.npz", observations=np.zeros((6, 3), np.float32), position=np.zeros((6, 2)))
+    np.savez(tmp_path / "walk.npz", observations=np.arange(18.0).reshape(6, 3), position=np.zeros((6, 2)))
     assert main(["inspect", str(tmp_path / "walk.npz")]) == 0
     told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert told["position"].strip() == "2 numbers per frame" and told["action"].strip() == "none recorded"
