@@ -11,7 +11,7 @@ joins twice and learns in up to five phases, had not fitted a million frames aft
 
 Worlds that grow with the recording are harder. At a million frames the graph was right, but greedy walks got stuck:
 success_graph 0.245 in 20 x 20 rooms (rows docs/results/bench-scale-400-rooms.jsonl) and 0.578 in 10 x 10 larger ones
-(rows docs/results/bench-scale-growing-world.jsonl). Most likely one network cannot know so many rooms to a step."""
+(rows docs/results/bench-scale-growing-world.jsonl)."""
 
 import tempfile
 from dataclasses import replace

@@ -6,10 +6,12 @@ from torch import Tensor, nn
 
 from plan2vec.config import Config, head_of
 from plan2vec.embedding.heads import Head, make_head
-from plan2vec.learning.encoders import VIEWS, Encoder, make_encoder, mlp
+from plan2vec.learning.encoders import ENCODERS, VIEWS, Encoder, make_encoder, mlp, standardization
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.learning.frozen import FROZEN
 from plan2vec.learning.gradient_loop import Journal
+
+WIDE = 512, 3  # of an MLP from vectors to the map: numbers in a hidden layer, and such layers
 
 
 class Embedding(nn.Module):
@@ -46,9 +48,11 @@ class OnMetric(nn.Module):
 def build_embedding(frames: np.ndarray, config: Config, metric: Encoder | None = None) -> Embedding:
     """An untrained map by encoder and head of the settings; of views or frozen features on top of the metric's."""
     head, dim = make_head(head_of(config), config.norm_order, config.dim), config.local_metric.dim
+    if frames.ndim == 2 and config.encoder in ENCODERS:  # a map of places is sharper than what a local metric learns
+        return Embedding(Encoder(mlp(frames.shape[1], config.dim, *WIDE), *standardization(frames)), head)
     if config.encoder != FROZEN and (config.encoder != VIEWS or frames.ndim != 4):
         return Embedding(make_encoder(config.encoder, frames, config.dim), head)
-    network = Encoder(mlp(dim, config.dim, 512, 3), torch.zeros(dim), torch.ones(dim))
+    network = Encoder(mlp(dim, config.dim, *WIDE), torch.zeros(dim), torch.ones(dim))
     return Embedding(OnMetric(metric or make_encoder(config.encoder, frames, dim), network), head)
 
 
