@@ -125,3 +125,4 @@ def test_the_table_sets_ours_beside_the_published():
         "| QRL (published) | 50 |" in lines and "| graph search | 99.0 |" in lines
         and "| plan2vec | 80.0 |" in lines
     )
+    assert [name for name, _ in experiment.draw(rows, {})] == [""]

@@ -37,8 +37,7 @@ class Verdict:
 
 
 POSITION = "units of position"  # a domain knows better
-FREELY = ("Plan with --method astar. If --embedding.num-updates was given, leave it out: the map then learns as long "
-          "as this helps.")
+FREELY = "Plan with --method astar. If --embedding.num-updates was given, leave it out: the map then learns enough."
 EVIDENCE = ("Strike false ones (plan2vec closures), or ask for more evidence (moving camera: --closures.max-false "
             "0.001; else --closures.support both).")
 LINES = {  # those that others depend on come first

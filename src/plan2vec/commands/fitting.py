@@ -32,6 +32,8 @@ from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
 from plan2vec.verdict import make_verdict
 
 Recordings = Callable[[], tuple[Sequences, Config]]  # what is recorded, and the settings to fit it with
+WORDS = {"position": "{} numbers per frame", "action": "{} numbers per frame", "step_length": "yes", "time": "yes"}
+
 
 def run_report(command: Report) -> None:
     print_scorecard(write_run_report(load(command.run, command.device, command.encoder)), False, False)
@@ -78,9 +80,8 @@ def run_inspect(command: Inspect) -> None:
         answer["sheet"] = str(command.sheet)
         say(f"the sheet shows {sheet_words(sequences)}")
     if not command.json:  # for people, who cannot know what 0 and False mean
-        words = {name: f"{answer[name]} numbers per frame" for name in ("position", "action") if answer[name]}
-        answer |= dict.fromkeys(("position", "action", "step_length", "time"), "recorded") | words | {
-            name: "none recorded" for name in ("position", "action", "step_length", "time") if not answer[name]}
+        for name, words in WORDS.items():
+            answer[name] = words.format(answer[name]) if answer[name] else "none recorded"
     print_answer(clean(answer), command.json)
 
 

@@ -32,10 +32,12 @@ from plan2vec.domains.ogbench import KINDS, MAZES, NAMES, generate, make_environ
 from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none, settled
 from plan2vec.graph.jumps import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.sparsify import cover_frames, join_balls
+from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
-from plan2vec.results.comparisons import Column, by_method, by_metric, compare
+from plan2vec.results import comparisons
+from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Groups, Lines, Row, in_order, markdown, select
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, in_order, markdown, select
 
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
 SMOKE_EPISODES, SMOKE_STEPS = 10, 15
@@ -153,9 +155,23 @@ def table(rows: list[Row]) -> Lines:
     yield from compare(graphs, "data set", sets, by_metric(shown)) if graphs else ()
 
 
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
+    acted = select(rows, block="act", metric="success")
+    domains = [domain_of(maze, kind) for kind in ("stitch", "navigate") for maze in MAZES]
+    kinds = {domain: domain.split("-")[1:3] for domain in in_order(acted, "domain", domains)}
+    shown = [Panel(", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
+    methods = by_method(acted, ACTING)
+    figure, axes = comparisons.panel_figure(acted, methods, shown, (9, 4.2), legend=False, num_rows=2)
+    for ax, (maze, kind) in zip(axes, kinds.values(), strict=True):
+        best = max(shares.get((maze, kind), 0) for shares in PUBLISHED.values())  # none is kept of teleports
+        ax.axvline(best or np.nan, color=ORANGE, linestyle="--", label="best of OGBench's baselines (QRL), published")
+    comparisons.legend_below(figure, axes[0], 4)
+    yield "", figure
+
+
 def domain_of(maze: str, kind: str) -> str:
     return f"ogbench/pointmaze-{maze}-{kind}-v0"
 
 
-EXPERIMENT = Experiment("ogbench", "OGBench: the map drives an agent through point mazes", __doc__, run, table, None,
+EXPERIMENT = Experiment("ogbench", "OGBench: the map drives an agent through point mazes", __doc__, run, table, draw,
                         DOMAINS, ACTING)

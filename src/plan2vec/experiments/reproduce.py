@@ -80,8 +80,7 @@ def results_page(docs: Path, experiments: dict[str, Experiment]) -> str:
 
 
 def section(title: str, text: str, picture: str, table: list[str]) -> list[str]:
-    shown = [f"![{title}]({PICTURES.as_posix()}/{picture}.png)", ""] if picture else []
-    return [f"## {title}", "", in_lines(text), "", *shown, *table]
+    return [f"## {title}", "", in_lines(text), "", f"![{title}]({PICTURES.as_posix()}/{picture}.png)", "", *table]
 
 
 def in_lines(text: str) -> str:
@@ -140,14 +139,14 @@ def speed(docs: Path) -> list[str]:
     return section("Speed", text, "bench-scale", table) if body else []
 
 
-PARTS: dict[str, tuple[str, Callable[[list[Row]], list[str]], str]] = {  # figure if any, table, caution
+PARTS: dict[str, tuple[str, Callable[[list[Row]], list[str]], str]] = {  # figure, table, a word of caution
     "table1": ("table1-fitted", rooms, "The paper's map is 2-d."),
-    "rope-table": ("", rope, """A step is *local* where a hand could make it; a plan is *valid* where it
+    "rope-table": ("rope-table", rope, """A step is *local* where a hand could make it; a plan is *valid* where it
                    reaches its goal by local steps alone. The paper has no such numbers."""),
     "table2": ("table2-manhattan-views", streets, """The streets are Manhattan's, the views are rendered (the paper's
                are photographs). In all but the last line every visit shows the same view, so the graph is the street
                network itself."""),
-    "ogbench": ("", mazes, """These act by a policy alone; our agent keeps recorded places and plans on them, and
+    "ogbench": ("ogbench", mazes, """These act by a policy alone; our agent keeps recorded places and plans on them, and
                 the graph alone suffices. Where a teleport leads is chance: plans go round it."""),
     "reward": ("reward", reward_learning.table, "*Shaped*: with the potential. The map's recordings are not counted.")
 }

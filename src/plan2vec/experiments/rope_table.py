@@ -31,9 +31,9 @@ from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.results.comparisons import by_method, by_metric, compare, facts
+from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Groups, Lines, Row, cell, in_order, markdown, select, values
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, cell, in_order, markdown, select, values
 from plan2vec.search.shortest_paths import shortest_plans
 
 BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
@@ -107,5 +107,13 @@ def table(rows: list[Row]) -> Lines:
         yield from markdown(["", "accuracy, %", "train", "held out", "paper, train / test"], body)
 
 
-EXPERIMENT = Experiment("rope-table", "The rope: plans and local metric", __doc__, run, table, None, ("rope",), METHODS,
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
+    plans = select(rows, block="plans")
+    methods = by_method(plans, METHODS)
+    shown = [Panel("", words, {"metric": metric}, factor) for metric, words, factor, _ in SHOWN[:3]]
+    if plans:
+        yield "", panel_figure(plans, methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]
+
+
+EXPERIMENT = Experiment("rope-table", "The rope: plans and local metric", __doc__, run, table, draw, ("rope",), METHODS,
                         BLOCKS)

@@ -81,10 +81,7 @@ def measure_direction(pairs: NearPairs, steps: Steps, rng: np.random.Generator) 
     if len(start) > NUM_JUDGED:
         judged = np.sort(rng.choice(len(start), NUM_JUDGED, replace=False))
         start, end = start[judged], end[judged]
-    asked = np.zeros(steps.n, bool)
-    asked[start], asked[end] = True, True
-    alike = look_alikes(pairs.select(asked[pairs.first] | asked[pairs.second]), steps.n)  # rows of others lack some
-    recorded = steps.pattern(np.ones(len(steps.start), np.int32))
+    alike, recorded = look_alikes(pairs, steps.n), steps.pattern(np.ones(len(steps.start), np.int32))
 
     def num_between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) steps from a look-alike of `first` (m,) to one of `second` (m,)."""

@@ -70,19 +70,15 @@ def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator)
         return None
     tried = rng.choice(closures, min(len(closures), NUM_TRIED, max(20, EDGES_TRIED // graph.nnz)), replace=False)
     neighbors = lambda frame: column[graph.indptr[frame] : graph.indptr[frame + 1]]  # noqa: E731
-    num_lone, edges, lengths = 0, numbered(graph), graph.astype(np.float64)  # else each search would copy all edges
+    num_lone = 0
     for first, second in zip(row[tried], column[tried], strict=True):
         near_first, near_second = (np.arange(end - BESIDE, end + BESIDE + 1) for end in (first, second))
         if len(np.setdiff1d(np.intersect1d(neighbors(first), neighbors(second)), (*near_first, *near_second))):
             continue  # another frame is near both
-        around = np.flatnonzero(dijkstra(lengths, indices=first, limit=LONE) <= LONE)  # no short path leaves it
-        part = edges[around][:, around]
-        edge, (start, end) = part.data - 1, np.searchsorted(around, (first, second))
-        there, back = (np.isin(row[edge], some) & np.isin(column[edge], other)
+        there, back = (np.isin(row, some) & np.isin(column, other)
                        for some, other in ((near_first, near_second), (near_second, near_first)))
-        rest = csr_array((graph.data[edge], part.indices, part.indptr), shape=part.shape)
-        rest = select_edges(rest, ~(is_closure[edge] & (there | back)))
-        num_lone += not dijkstra(rest, indices=start, limit=LONE)[end] <= LONE
+        rest = select_edges(graph, ~(is_closure & (there | back)))
+        num_lone += not dijkstra(rest, indices=first, limit=LONE)[second] <= LONE
     return num_lone / len(tried)
 
 

@@ -72,8 +72,8 @@ STAND_INS: dict[tuple[str, str], Any] = {
 
 
 class ArraysOnly(pickle._Unpickler):
-    """Builds arrays, numbers, text, lists and dicts; nothing that could run a program. The one written in Python: in
-    the other one five damaged bytes can ask for gigabytes (a table as long as the largest number of a kept object)."""
+    """Builds arrays, numbers, text, lists and dicts; nothing that could run a program. Python's own code does it: with
+    the one in C five damaged bytes ask for gigabytes."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in STAND_INS:
