@@ -94,7 +94,7 @@ def test_the_distances_on_a_line_are_recovered():
     assert relative_error(fitted(LINE_FRAMES, LINE, dim=2), LINE_FRAMES, LINE) < 0.01
 
 
-@pytest.mark.parametrize(("norm_order", "limit"), [(2.0, 0.13), (np.inf, 0.05)])
+@pytest.mark.parametrize(("norm_order", "limit"), [(2.0, 0.13), (np.inf, 0.06)])
 def test_the_distances_on_a_ring_are_recovered_around_it_and_not_across(norm_order, limit):
     embedding = fitted(RING_FRAMES, RING, norm_order=norm_order)
     assert relative_error(embedding, RING_FRAMES, RING) < limit
@@ -332,7 +332,7 @@ def test_frames_in_which_nothing_moved_are_no_goals():
 
 def test_a_training_interrupted_in_its_second_phase_ends_in_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr("plan2vec.embedding.train.FIRST_PHASE", 8)
-    monkeypatch.setattr("plan2vec.embedding.train.NUM_PHASES", 2)
+    monkeypatch.setattr("plan2vec.embedding.arrivals.NUM_PHASES", 2)
     open_end = dataclasses.replace(QUICK, num_updates=None)
     whole = fitted(RING_FRAMES, RING, open_end)
     draw, journal = Teacher.draw, Journal(tmp_path, checkpoint_seconds=0)

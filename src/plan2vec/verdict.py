@@ -37,7 +37,7 @@ class Verdict:
 
 
 POSITION = "units of position"  # a domain knows better
-FREELY = "Plan with --method astar. If --embedding.num-updates was given, leave it out: the map then learns enough."
+LONGER = "Plan with --method astar, or let the map learn longer (--embedding.num-updates 20000)."
 EVIDENCE = ("Strike false ones (plan2vec closures), or ask for more evidence (moving camera: --closures.max-false "
             "0.001; else --closures.support both).")
 LINES = {  # those that others depend on come first
@@ -70,10 +70,10 @@ LINES = {  # those that others depend on come first
         "Only {percent} of the recorded steps are ever undone, but hops lead both ways: plans may run time backwards."),
     "revisit_recall": Line("Pairs of frames that truly show one place and are joined within 8 steps.", "share",
         (0.55, inf), "Record the same places again, in the same direction, or train the local metric longer."),
-    "spearman_graph": Line("Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), FREELY,
+    "spearman_graph": Line("Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), LONGER,
         "The map does not follow its own graph: the rank agreement of their distances is {number}."),
     "embedding_error": Line("Mean error of the learned distance, relative to the shortest path.", "share", (0, 0.15),
-        FREELY, "The map does not follow its own graph: its distances are wrong by {percent}."),
+        LONGER, "The map does not follow its own graph: its distances are wrong by {percent}."),
     "spearman_true": Line("Rank agreement of learned and true distance (best: 1).", "", (0.9, inf),
         "Look at the closures (plan2vec closures): one false one shortens thousands of distances."),
     "success_graph": Line("Greedy walks that reach a neighbour of the goal. High is no proof.", "share",

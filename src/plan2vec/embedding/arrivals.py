@@ -14,11 +14,16 @@ from plan2vec.planner import walk_many
 from plan2vec.search.balls import is_neighbor
 from plan2vec.search.gpu_search import distances_from_on
 
+NUM_PHASES, FEW_PHASES = 5, 3  # of training, if walks fail; of pictures on a CPU, where more take a quarter of an hour
 NUM_WALKS, NUM_GOALS = 1000, 32
 DETOUR, MORE_HOPS = 4, 10  # a walk may take so many hops per step of the shortest path, and so many more
 ENOUGH = 0.995  # of the walks that arrive
 LITTLE = 0.8  # of the failures: where more are left than two phases before, more training does not help
 NUMBERS_AT_ONCE = 2**22  # of vectors whose distances are computed together
+
+
+def phases_for(images: FrameTensors) -> int:
+    return FEW_PHASES if images.device.type == "cpu" and images.frames.ndim == 4 else NUM_PHASES
 
 
 class Trial:

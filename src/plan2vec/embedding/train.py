@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.config import Config, EmbeddingConfig
-from plan2vec.embedding.arrivals import ENOUGH, Trial
+from plan2vec.embedding.arrivals import ENOUGH, Trial, phases_for
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.network import Embedding, build_embedding, taught_part
 from plan2vec.embedding.targets import Rounds, distance_loss, mean_length
@@ -28,7 +28,7 @@ from plan2vec.learning.processes import in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import LocalMetric, siamese_part
 
-FIRST_PHASE, NUM_PHASES = 600, 5  # updates, where no number was given; each phase is twice as long as the one before
+FIRST_PHASE = 600  # updates, where no number was given; each phase is twice as long as the one before
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
         walker = Walker(embedding, graph, images, config.embedding, config.seed, teaching.walks)
         train(walker, walker.loss_at, config.embedding.num_updates, teaching.walks.learning_rate, stage, journal)
         return
-    given, begun = config.embedding.num_updates, 0
+    given, begun, last = config.embedding.num_updates, 0, phases_for(images) - 1
     trial = None if given else Trial(graph, config.seed, images.device)
-    for phase in range(1 if given else NUM_PHASES):
+    for phase in range(1 if given else last + 1):
         num_updates, name = given or FIRST_PHASE * 2**phase, f"{stage}_{phase + 1}" if phase else stage
         teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching, num_updates, begun)
         step = Step(teacher.draw, teacher.loss, images)
@@ -83,11 +83,12 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
         begun += num_updates
         if trial is None:
             return
-        if trial.is_enough(arrived := trial.share_arrived(embedding, images), embedding) or phase + 1 == NUM_PHASES:
+        is_done = trial.is_enough(arrived := trial.share_arrived(embedding, images), embedding) or phase == last
+        journal.say(f"after {begun:,} updates {arrived:.1%} of the walks by the map arrive ({ENOUGH:.1%} wanted)"
+                    + "; it learns on" * (not is_done))
+        if is_done:
             embedding.load_state_dict(trial.best)  # training longer has made worse maps
             return
-        journal.say(f"after {begun:,} of at most {FIRST_PHASE * (2**NUM_PHASES - 1):,} updates {arrived:.1%} of the "
-                    f"walks by the map arrive ({ENOUGH:.1%} wanted); it learns on")
 
 
 class Teacher(nn.Module):

@@ -24,7 +24,8 @@ def in_one_world(pairs: NearPairs, run: np.ndarray) -> np.ndarray:
     which = np.arange(stretch.max() + 1)
     extent = [ndimage.maximum(end, stretch, which) - ndimage.minimum(end, stretch, which) for end in ends]
     strong = np.minimum(*extent)[stretch] >= np.minimum(SHARED, OF_SHORT * np.bincount(run)[runs].min(axis=0))
-    world = parts(runs[0, strong], runs[1, strong], int(run.max()) + 1)
+    joined = graph_of_edges(runs[0, strong], runs[1, strong], np.ones(strong.sum()), int(run.max()) + 1)
+    world = connected_parts(joined)[1]
     return world[runs[0]] == world[runs[1]]
 
 
@@ -35,9 +36,5 @@ def stretches(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     beside = np.concatenate([cell + offset for offset in (1, width - 1, width, width + 1)])
     place = np.minimum(np.searchsorted(cell, beside), len(cell) - 1)
     touches = np.flatnonzero(cell[place] == beside)
-    return parts(touches % len(cell), place[touches], len(cell))[which]
-
-
-def parts(first: np.ndarray, second: np.ndarray, n: int) -> np.ndarray:
-    """(n,) the connected part that each of n nodes belongs to."""
-    return connected_parts(graph_of_edges(first, second, np.ones(len(first)), n))[1]
+    follow = graph_of_edges(touches % len(cell), place[touches], np.ones(len(touches)), len(cell))
+    return connected_parts(follow)[1][which]

@@ -13,8 +13,9 @@ from torch import Tensor
 from plan2vec import local_metric
 from plan2vec.config import Config, EmbeddingConfig
 from plan2vec.data import Sequences
+from plan2vec.embedding.arrivals import phases_for
 from plan2vec.embedding.network import build_embedding, taught_part
-from plan2vec.embedding.train import FIRST_PHASE, NUM_PHASES
+from plan2vec.embedding.train import FIRST_PHASE
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.graph.neighbors import TILE, numbers_at_once
 from plan2vec.learning.augmentation import augment, augmentation_of, draw_changes
@@ -94,7 +95,7 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
         update = _time_update(embedding, seen, min(n, block.goals_per_update + block.nodes_per_update), at_once)
         updates += num_map * update
         search += search_seconds(block, num_map, n * min(config.closures.max_neighbors, n), device)
-        further += 0.0 if block.num_updates else FIRST_PHASE * (2**NUM_PHASES - 2) * update
+        further += 0.0 if block.num_updates else FIRST_PHASE * (2 ** phases_for(seen) - 2) * update
     # the largest batch that is not learned from, so that its memory is measured too
     num = local_metric.NUM_JUDGED // max(1, local_metric.NUM_JUDGED // min(local_metric.PAIRS_AT_ONCE, images.at_once))
     numbers = np.arange(num) % len(images)
