@@ -118,8 +118,8 @@ class ClosureConfig:
 class EmbeddingConfig:
     """How the embedding is learned."""
 
-    # gradient updates; default 600, and twice as many again, up to four times, until greedy walks by the map arrive;
-    # by value iteration 3,000
+    # gradient updates; default 600, and twice as many again, up to four times (pictures on a CPU: two), until greedy
+    # walks by the map arrive; by value iteration 3,000
     num_updates: Int = NOT_GIVEN
     goals_per_update: int = 128  # rows of the block of distances that an update learns from
     nodes_per_update: int = 256  # its columns

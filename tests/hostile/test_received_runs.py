@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import networkx
@@ -168,8 +169,11 @@ def test_a_name_that_no_file_can_hold_is_shown_in_letters(place, capsys):
 def with_code(place) -> Path:
     """A run that names a module lying in it, as a received one may."""
     (place / "run" / "net.py").write_text(NETWORK.format(touched=str(place / "touched")))
-    settings = json.loads((place / "run" / "config.json").read_text()) | {"encoder": "run.net:make"}
-    (place / "run" / "config.json").write_text(json.dumps(settings))
+    plan2vec.fit(recordings(0), replace(QUICK, encoder="run.net:make"), place / "fresh", device="cpu")
+    shutil.copytree(place / "fresh", place / "run", dirs_exist_ok=True)
+    for name in ("run.net", "run"):  # nobody has imported them yet
+        sys.modules.pop(name, None)
+    (place / "touched").unlink()
     write_manifest(place / "run")  # as who made the folder can
     return place
 
