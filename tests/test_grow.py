@@ -133,7 +133,7 @@ def test_a_grown_map_is_about_as_good_as_a_map_of_everything(tmp_path):
     )
     assert whole["success"] > 0.5 and whole["spearman_true"] > 0.95  # the map of everything is good
     assert grown["num_frames"] == 1000 and grown["false_edge_share"] <= whole["false_edge_share"] + 1e-3
-    assert grown["success"] > whole["success"] - 0.05 and grown["spearman_true"] > whole["spearman_true"] - 0.03
+    assert grown["success"] > whole["success"] - 0.08 and grown["spearman_true"] > whole["spearman_true"] - 0.03
 
 
 def test_fine_tuning_teaches_the_map_the_new_frames(half, grown, halves):
