@@ -123,7 +123,7 @@ def test_a_grown_map_is_about_as_good_as_a_map_of_everything(tmp_path):
     seen = make_sequences(waves, rooms.sequence, position=rooms.position, domain=rooms.domain)
     config = replace(
         QUICK, local_metric=LocalMetricConfig(num_updates=150, batch_size=128),
-        embedding=EmbeddingConfig(num_updates=300)
+        embedding=EmbeddingConfig(num_updates=600)
     )
     rule = replace(default_rule(rooms), episodes=500)
     whole = plan2vec.evaluate(plan2vec.fit(seen, config, device="cpu"), rule)
@@ -133,7 +133,7 @@ def test_a_grown_map_is_about_as_good_as_a_map_of_everything(tmp_path):
     )
     assert whole["success"] > 0.5 and whole["spearman_true"] > 0.95  # the map of everything is good
     assert grown["num_frames"] == 1000 and grown["false_edge_share"] <= whole["false_edge_share"] + 1e-3
-    assert grown["success"] > whole["success"] - 0.08 and grown["spearman_true"] > whole["spearman_true"] - 0.03
+    assert grown["success"] > whole["success"] - 0.05 and grown["spearman_true"] > whole["spearman_true"] - 0.03
 
 
 def test_fine_tuning_teaches_the_map_the_new_frames(half, grown, halves):
