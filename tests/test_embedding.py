@@ -94,9 +94,9 @@ def test_the_distances_on_a_line_are_recovered():
     assert relative_error(fitted(LINE_FRAMES, LINE, dim=2), LINE_FRAMES, LINE) < 0.01
 
 
-@pytest.mark.parametrize(("norm_order", "limit"), [(2.0, 0.13), (np.inf, 0.06)])
+@pytest.mark.parametrize(("norm_order", "limit"), [(2.0, 0.13), (np.inf, 0.03)])
 def test_the_distances_on_a_ring_are_recovered_around_it_and_not_across(norm_order, limit):
-    embedding = fitted(RING_FRAMES, RING, norm_order=norm_order)
+    embedding = fitted(RING_FRAMES, RING, dim=16, norm_order=norm_order)  # in 8 the largest difference is 5 % off
     assert relative_error(embedding, RING_FRAMES, RING) < limit
     distance = learned_distances(embedding, RING_FRAMES)
     opposite = distance[np.arange(20), np.arange(20) + 20].mean()

@@ -6,8 +6,8 @@ success_graph 0.95 or more; exponent of time in frames 1.15 or less from 10,000 
 One world of 4 x 4 rooms of 20 x 20 steps (plan2vec/domains/rooms.py), recorded for longer and longer. Frames are
 written to a file as they are drawn and memory-mapped. Settings are the defaults but for `--closures.neighbors hubs`.
 Rows without `method_version` had settings of their own: a squared head in 64 dimensions, the medium encoder, 24,000
-updates and more. The exponent of the graph stage stands beside that of the whole fit. Method 8 joins
-twice and learns in up to five phases: after 340 s a million frames were not fitted. Method 9 was not timed."""
+updates and more. The exponent of the graph stage stands beside that of the whole fit. Versions
+since 8 join twice and learn in up to five phases, so they are slower; no row has their times yet."""
 
 import tempfile
 from dataclasses import replace

@@ -128,7 +128,7 @@ def mazes(rows: list[Row]) -> list[str]:
 
 
 def speed(docs: Path) -> list[str]:
-    cases = (("plan2vec", "fit", {"domain": "c-maze"}), ("plan2vec, 16 rooms", "scale", {"frames": 1_000_000}),
+    cases = (("plan2vec", "fit", {"domain": "c-maze"}), ("16 rooms, early version", "scale", {"frames": 1_000_000}),
              ("Isomap, after our local metric", "peers", {"method": "Isomap"}))
     body = [[words, row["device"], f"{row['setting']['frames']:,}", f"{row['seconds']:.0f}", cell(values([row]), 100)]
             for words, file, wanted in cases

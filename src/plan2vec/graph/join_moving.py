@@ -51,10 +51,9 @@ def join_views(recorded: Sequences, trained: TrainedMetric, vectors: np.ndarray,
     moved = steps_that_moved(recorded, recorded_pairs(recorded, usable, 1).first[0], usable)
     near = replace(again, distance=again.distance * ALIKE)  # views look alike within a step: nearer ones are rare
     seen = measure_direction(near, moved, rng_at(config.seed, Stream.DIRECTION))
-    return BuiltGraph(graph, believed.threshold, describe(believed, scored, trained.recognized, lasting,
-                                                                 int((~together).sum())),
-                      believed.estimated_false if len(again) else None, confidence, bool(config.directed), seen.undone,
-                      seen.repeated)
+    report = describe(believed, scored, trained.recognized, lasting, int((~together).sum()))
+    return BuiltGraph(graph, believed.threshold, report, believed.estimated_false if len(again) else None, confidence,
+                      bool(config.directed), seen.undone, seen.repeated)
 
 
 def score_views(recorded: Sequences, metric: LocalMetric, vectors: np.ndarray, config: Config, images: FrameTensors,

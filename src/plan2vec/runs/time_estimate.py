@@ -114,13 +114,13 @@ def search_seconds(block: EmbeddingConfig, num_updates: int, num_edges: int, dev
 
 
 def faster_ways(sequences: Sequences, config: Config, device: torch.device, now: Seconds) -> tuple[str, ...]:
-    """At most three options that save a good part of the time, the fastest first."""
+    """Options that save a good part of the time, the fastest first."""
     n, frames = sequences.num_frames, sequences.frames[:1024]
     ways = {"--every 2": now.updates + now.pairs / 4 + now.search / 2}
     if frames.ndim == 4 and (side := min(frames.shape[1:3]) // 2) >= 32:
         ways[f"--size {side}"] = measure(np.ascontiguousarray(frames[:, ::2, ::2]), n, config, device).total
     saving = sorted((seconds, way) for way, seconds in ways.items() if seconds < WORTH * now.total)
-    return tuple(f"{way}: about {duration(seconds)}" for seconds, way in saving[:3])
+    return tuple(f"{way}: about {duration(seconds)}" for seconds, way in saving)
 
 
 def needed_bytes(sequences: Sequences, config: Config, device: torch.device) -> float:
